@@ -17,7 +17,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -27,6 +27,7 @@ import torch.distributed._functional_collectives as fc
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import hostir.torch as hir
+from expert_models import batched, layer_of
 from hostir import HostIrError, _native
 from hostir._program import Program
 from hostir.torch import Reason, _exchange, _monitor, _op, _registration, _session, _session_vote
@@ -46,10 +47,18 @@ def layer(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor, q: torch.Tensor) ->
     return block, fc.all_reduce(x @ q, "sum", group)
 
 
-def numbers(step: int) -> list[torch.Tensor]:
+def experts(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor]:
+    """Two experts a rank, with an exchange before them and one after."""
+    return (layer_of(batched)(x, w, v),)
+
+
+EXPERT_SHAPES = [(4, 3, 8), (2, 8, 6), (2, 6, 8)]
+
+
+def numbers(step: int, shapes: list[Any] = SHAPES) -> list[torch.Tensor]:
     """The tensors of this rank in a step."""
     generator = torch.Generator().manual_seed(10 * step + dist.get_rank())
-    return [torch.randn(*shape, generator=generator) for shape in SHAPES]
+    return [torch.randn(*shape, generator=generator) for shape in shapes]
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class Fault:
     effect: Callable[..., Any]
     ranks: tuple[int, ...] = (1,)
     settings: tuple[tuple[str, Any], ...] = (("choose", "always"),)
+    layer: Callable[..., Any] = layer
+    shapes: tuple[Any, ...] = tuple(SHAPES)
     fused: int | None = None
     """The number of collectives that all ranks fuse nevertheless; None if that depends on where the fault is met first."""
 
@@ -248,6 +259,20 @@ FAULTS = {
 }
 
 
+# The same job with experts, which have modules of their own.
+OF_EXPERTS = {"layer": experts, "shapes": tuple(EXPERT_SHAPES)}
+COMMON = [
+    *("parser", "verifier", "proof refuses", "proof's panic", "body", "op", "registration", "trial of the change", "call", "order"),
+    *("disk full", "no memory for numbers", "driver that cannot run what is measured", "exchange", "foreign driver"),
+    *("session's panic", "session's panic on the first rank", "no memory for a session", "monitor", "prepared call"),
+]
+FAULTS |= {
+    "experts": Fault(overlap_module, "find_experts", MISTAKE, fused=0, **OF_EXPERTS),
+    "text of experts": Fault(overlap_module, "write_experts", MISTAKE, fused=0, **OF_EXPERTS),
+    **{f"experts: {name}": replace(FAULTS[name], fused=2 if FAULTS[name].fused else 0, **OF_EXPERTS) for name in COMMON},
+}
+
+
 def current_stream(device: int) -> int:
     """The only stream."""
     return 0
@@ -315,15 +340,16 @@ def job(fault: Fault | None, with_pass: bool = True) -> tuple[hir.Overlap, list[
             stack.enter_context(mock.patch.object(owner, "AFTER_ANNOUNCEMENT", 0.2))
         found = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
-        module = make_fx(layer, tracing_mode="fake")(*numbers(0))
+        function, shapes = (fault.layer, list(fault.shapes)) if fault else (layer, SHAPES)
+        module = make_fx(function, tracing_mode="fake")(*numbers(0, shapes))
         overlap = hir.Overlap(**settings)
         if is_here:
             stack.enter_context(mock.patch.object(fault.owner, fault.name, fault.effect))
         if with_pass:
             overlap(module)
         for step in range(2):
-            given = numbers(step)
-            for made, wanted in zip(module(*given), layer(*given), strict=True):
+            given = numbers(step, shapes)
+            for made, wanted in zip(module(*given), function(*given), strict=True):
                 torch.testing.assert_close(made, wanted)
         texts = [str(one.message) for one in found if "hir.Overlap" in str(one.message)]
         return overlap, sessions, texts

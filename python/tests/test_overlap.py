@@ -874,7 +874,7 @@ KEPT = {
     Reason.OP_NOT_IN_LANGUAGE: (lambda g: lambda x, w, b: torch.addmm(b, gather(x, g), w, alpha=2), [(4, 8), (8, 5), (5,)]),
     Reason.REDUCTION_KIND: (lambda g: lambda x, w: scatter(x @ w, g, "max"), [(4, 8), (8, 5)]),
     Reason.COLLECTIVE_KIND: (
-        lambda g: lambda x: c10d.wait_tensor(c10d.all_to_all_single(x, [2, 2], [2, 2], g)),
+        lambda g: lambda x: c10d.wait_tensor(c10d.broadcast(x, 0, g)),
         [(4, 8)],
     ),
     Reason.ONE_RANK: (lambda g: lambda x, w: gather(x, g, ranks=1) @ w, [(4, 8), (8, 5)]),
@@ -948,8 +948,9 @@ SETTINGS = {
     Reason.CHOICE_NEVER: with_settings(choose="never"),
     Reason.CANNOT_MEASURE: with_settings(choose="measure"),
 }
-# By test_measure.py and test_overlap_errors.py.
+# By test_measure.py, test_overlap_errors.py and test_experts.py.
 MEASURED = {Reason.NO_GAIN, Reason.RANKS_DISAGREE, Reason.RUN_FAILED, Reason.INTERNAL_ERROR}
+MEASURED |= {Reason.NO_EXPERTS, Reason.EXPERTS_APART, Reason.SIZES_BY_DATA, Reason.UNEQUAL_PARTS}
 
 
 @pytest.mark.parametrize("reason", SETTINGS, ids=lambda reason: reason.name)

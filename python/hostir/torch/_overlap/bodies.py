@@ -15,7 +15,7 @@ from torch.fx import Graph, GraphModule
 from hostir.torch._overlap.emit import Argument, Result, Written
 from hostir.torch._overlap.forms import add_call, from_program, to_program
 from hostir.torch._overlap.nodes import Node, changes_values, shape_of
-from hostir.torch._overlap.regions import GraphIndex, Region
+from hostir.torch._overlap.regions import GraphIndex, GroupEnds, Region
 from hostir.torch._overlap.sizes import bind_graph, in_graph, number_of, sizes_in
 
 __all__ = ["Part", "RegionBody", "apart_module", "body_of_module", "call_program", "program_module", "region_body", "torch_module"]
@@ -102,12 +102,22 @@ def _copy_nodes(graph: Graph, index: GraphIndex, region: Region, env: dict[Node,
     for node in sorted(region.nodes | region.weight_views, key=index.order.__getitem__):
         if node in env:
             continue
+        for operand in node.all_input_nodes:
+            if operand in region.offsets and operand not in env:
+                env[operand] = _group_ends(graph, region.offsets[operand], env)
         # Names are made anew: the same region of another layer is the same op.
         args, kwargs = (_mapped(graph, given, env) for given in (node.args, node.kwargs))
         copy = graph.create_node(node.op, node.target, args, kwargs)
         if node in groups:
             copy.args = tuple(group if value == region.group else value for value in copy.args)
         env[node] = copy
+
+
+def _group_ends(graph: Graph, ends: GroupEnds, env: Mapping[Node, Node]) -> Node:
+    """The ends of groups, on the device of the rows: those of the graph may have been made on another rank's."""
+    kind = {"dtype": torch.int32}
+    counts = graph.call_function(aten.new_full.default, (env[ends.tensor], [ends.count], in_graph(graph, ends.rows)), kind)
+    return graph.call_function(aten.cumsum.default, (counts, 0), kind)
 
 
 def _mapped(graph: Graph, given: Any, env: Mapping[Node, Node]) -> Any:

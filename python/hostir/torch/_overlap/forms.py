@@ -38,6 +38,19 @@ aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
+class TensorOrder:
+    """A tensor of torch in a program's order: as axes of these extents, of which the program has them in this order."""
+
+    extents: tuple[int, ...]
+    permutation: tuple[int, ...]
+
+    @property
+    def back(self) -> tuple[int, ...]:
+        """The order in which torch has the program's axes."""
+        return tuple(self.permutation.index(axis) for axis in range(len(self.permutation)))
+
+
+@dataclass(frozen=True)
 class Form:
     """The form of a tensor of torch in a program."""
 
@@ -47,6 +60,8 @@ class Form:
     """The shape of a rank's part."""
     before: int = 1
     """The number of times that torch's tensor has the axis of parts; see `layouts`."""
+    order: TensorOrder | None = None
+    """The axes of torch's tensor in another order; None if it is the program's."""
 
 
 def part_form(ranks: int, rows: int, width: int) -> Form:
@@ -144,6 +159,9 @@ def to_program(graph: torch.fx.Graph, tensor: Node, form: Form) -> Node:
         split = [form.before, ranks, rows // form.before, width]
         tensor = add_call(graph, aten.reshape.default, tensor, split)
         tensor = add_call(graph, aten.permute.default, tensor, [1, 0, 2, 3])
+    if form.order is not None:
+        tensor = add_call(graph, aten.reshape.default, tensor, list(form.order.extents))
+        tensor = add_call(graph, aten.permute.default, tensor, list(form.order.permutation))
     return _reshape(graph, tensor, form.shape)
 
 
@@ -153,6 +171,10 @@ def from_program(graph: torch.fx.Graph, tensor: Node, form: Form, shape: Sequenc
         ranks, rows, width = form.shape
         tensor = add_call(graph, aten.reshape.default, tensor, [ranks, form.before, rows // form.before, width])
         tensor = add_call(graph, aten.permute.default, tensor, [1, 0, 2, 3])
+    if form.order is not None:
+        extents = [form.order.extents[axis] for axis in form.order.permutation]
+        tensor = add_call(graph, aten.reshape.default, tensor, extents)
+        tensor = add_call(graph, aten.permute.default, tensor, list(form.order.back))
     made = _reshape(graph, tensor, shape)
     # Where a part has one row that is a view, and what follows may take another view of it.
     is_apart = "val" in made.meta and not made.meta["val"].is_contiguous()

@@ -32,6 +32,7 @@ __all__ = [
     "graph_order",
     "is_in_place",
     "is_static",
+    "is_turned",
     "matmul_of",
     "op_name",
     "region_name",
@@ -64,7 +65,7 @@ class Collective:
 
     node: Node
     kind: str
-    """`all_gather`, `reduce_scatter`, `all_reduce`, or the op's name."""
+    """`all_gather`, `reduce_scatter`, `all_reduce`, `all_to_all`, or the op's name."""
     group: Any
     """The name of the group; a node or an object where the graph does not say it."""
     size: int | None
@@ -90,6 +91,11 @@ class Collective:
     def is_sum(self) -> bool:
         """True if it reduces over ranks."""
         return self.kind in ("reduce_scatter", "all_reduce")
+
+    @property
+    def is_exchange(self) -> bool:
+        """True if each rank has a part for each other one."""
+        return self.kind == "all_to_all"
 
 
 @dataclass(frozen=True)
@@ -233,6 +239,10 @@ def collective_of(node: Node) -> Collective | None:
     if name in SUMS:
         group = _group_text(node.args[2])
         return Collective(node, "all_reduce", group, _size_of_group(group))
+    if name == "all_to_all_single":
+        parts = node.args[1] if len(node.args) > 1 else ()
+        group = _group_text(node.args[3])
+        return Collective(node, "all_to_all", group, len(parts) or _size_of_group(group))
     return Collective(node, name, _group_text(node.args[-1]) if node.args else None, None)
 
 

@@ -22,6 +22,8 @@ from hostir.torch._op_checks import check_tolerances, check_tuning
 from hostir.torch._overlap.ballot import RanksAbsent, announce_failure, site_of
 from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
+from hostir.torch._overlap.emit_experts import write_experts
+from hostir.torch._overlap.experts import ExpertRegion, find_experts
 from hostir.torch._overlap.explain import explain_region
 from hostir.torch._overlap.gathers import find_gather, with_narrow_products_whole
 from hostir.torch._overlap.joins import join_regions
@@ -369,7 +371,7 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
         """The op of a region. Raises `Kept` where it cannot be, or shall not."""
         check_convex(index, region)
         check_in_place(index, region)
-        written = write_region(index, region)
+        written = write_experts(index, region) if isinstance(region, ExpertRegion) else write_region(index, region)
         if not written.results:
             raise Kept(Reason.RESULT_UNUSED)
         program = region_program(written, region.ranks, self.passes or default_passes(written))
@@ -508,6 +510,8 @@ class _Candidate:
     def forms(self, index: GraphIndex) -> Iterator[_Candidate]:
         """The region, and the same nodes as another program."""
         yield self
+        if isinstance(self.region, ExpertRegion):
+            return
         other = with_narrow_products_whole(index, self.region) if self.region.sum is None else None
         if other is not None:
             yield _Candidate(other)
@@ -531,6 +535,9 @@ def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> I
         raise Kept(Reason.RESULT_UNUSED)
     if end.is_gather:
         yield _Candidate(find_gather(index, end))
+        return
+    if end.is_exchange:
+        yield from map(_Candidate, find_experts(index, end, ends))
         return
     if not end.is_sum:
         raise Kept(Reason.COLLECTIVE_KIND, end.kind)

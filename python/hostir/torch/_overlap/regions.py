@@ -20,7 +20,7 @@ from hostir.torch._overlap.nodes import (
 )
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["FULL_PRODUCT", "MOVING", "GraphIndex", "Region", "Rows", "before_of", "ranks_of"]
+__all__ = ["FULL_PRODUCT", "MOVING", "GraphIndex", "GroupEnds", "Region", "Rows", "before_of", "ranks_of"]
 
 # The elements of a product that gives each of an H100's 132 multiprocessors a tile of 128 x 256.
 FULL_PRODUCT = 132 * 128 * 256
@@ -35,6 +35,15 @@ class Rows:
 
     before: int
     width: int
+
+
+@dataclass(frozen=True)
+class GroupEnds:
+    """The ends of so many groups of equal numbers of rows of a tensor."""
+
+    tensor: Node
+    count: int
+    rows: int
 
 
 @dataclass
@@ -65,6 +74,8 @@ class Region:
     """Views of weights, which the program has, too; others may read them."""
     whole: frozenset[Node] = frozenset()
     """Matmuls of gathered rows that are one product of all rows, after the loop over the parts."""
+    offsets: dict[Node, GroupEnds] = field(default_factory=dict)
+    """Operands of grouped matmuls that are the ends of equal groups."""
     side_by_side: bool = False
     """True if the summed matmuls are one product, of their left factors side by side and their weights one below the other."""
 
