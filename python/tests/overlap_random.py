@@ -29,6 +29,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import hostir.torch as hir
 from overlap_models import graphs_through
+from random_experts import ExpertSample
 from rank_pool import start_ranks
 
 Step = Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
@@ -138,7 +139,7 @@ class WrongNumbers(AssertionError):
     """A graph gave other numbers than torch on some rank."""
 
 
-def compare(sample: Sample, given: list[torch.Tensor], results: list[Any], wanted: list[Any]) -> None:
+def compare(sample: Any, given: list[torch.Tensor], results: list[Any], wanted: list[Any]) -> None:
     """Raises on all ranks where the numbers of one differ from torch's: the others would wait for it in the next collective."""
     told = ""
     try:
@@ -150,7 +151,7 @@ def compare(sample: Sample, given: list[torch.Tensor], results: list[Any], wante
         raise WrongNumbers(f"{sample}, rows {list(given[0].shape)}: {told or 'another rank has wrong numbers'}")
 
 
-def tolerance_of(sample: Sample) -> dict[str, float]:
+def tolerance_of(sample: Any) -> dict[str, float]:
     """What two ways to round may differ by; empty for torch's own."""
     return {"rtol": 0.1, "atol": 0.3} if sample.has_sixteen_bits else {}
 
@@ -163,7 +164,7 @@ def with_gradients(function: Any, tensors: list[torch.Tensor]) -> list[Any]:
     return [made.detach(), *(tensor.grad for tensor in given)]
 
 
-def check_static(sample: Sample) -> hir.Overlap:
+def check_static(sample: Any) -> hir.Overlap:
     """A graph for one size, and its programs beside the nodes that they replace."""
     given = sample.rows(3)
     with torch.no_grad():
@@ -175,7 +176,7 @@ def check_static(sample: Sample) -> hir.Overlap:
     return overlap
 
 
-def check_dynamic(sample: Sample) -> hir.Overlap:
+def check_dynamic(sample: Any) -> hir.Overlap:
     """A graph compiled once for the first size and once for the others."""
     overlap, compiled = compiled_through(sample)
     with torch.no_grad():
@@ -185,7 +186,7 @@ def check_dynamic(sample: Sample) -> hir.Overlap:
     return overlap
 
 
-def check_trained(sample: Sample) -> hir.Overlap:
+def check_trained(sample: Any) -> hir.Overlap:
     """A graph and that of its gradients."""
     overlap, compiled = compiled_through(sample)
     given = sample.rows(3)
@@ -194,7 +195,7 @@ def check_trained(sample: Sample) -> hir.Overlap:
     return overlap
 
 
-def compiled_through(sample: Sample) -> tuple[hir.Overlap, Any]:
+def compiled_through(sample: Any) -> tuple[hir.Overlap, Any]:
     """The pass, and a graph that is compiled with it."""
     torch._dynamo.reset()
     overlap = hir.Overlap(choose="always")
@@ -227,7 +228,18 @@ def graphs_with_gradients(group: Any, seeds: range) -> None:
         check_trained(Sample(seed))
 
 
+def graphs_of_experts(group: Any, seeds: range) -> None:
+    """Layers of experts, in each of the ways."""
+    for seed in seeds:
+        CHECKS[how_of(seed)](ExpertSample(seed))
+
+
 # The command: many graphs, of which none ends the others.
+
+
+def sample_of(seed: int) -> Any:
+    """The graph of a number; three of ten have experts."""
+    return ExpertSample(seed) if seed % 10 >= 7 else Sample(seed)
 
 
 def how_of(seed: int) -> str:
@@ -237,7 +249,7 @@ def how_of(seed: int) -> str:
 
 def outcome_of(seed: int) -> dict[str, Any]:
     """What a graph came to on this rank."""
-    how, sample = how_of(seed), Sample(seed)
+    how, sample = how_of(seed), sample_of(seed)
     found: dict[str, Any] = {"seed": seed, "how": how, "kind": sample.kind, "is": str(sample)}
     try:
         report = CHECKS[how](sample).report()

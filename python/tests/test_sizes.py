@@ -143,6 +143,7 @@ def test_tokens_that_change_with_every_step():
 
 # `overlap_random.py` is a command, too, for thousands of graphs.
 GRAPHS = [(overlap_random.static_graphs, 12), (overlap_random.dynamic_graphs, 3), (overlap_random.graphs_with_gradients, 3)]
+GRAPHS.append((overlap_random.graphs_of_experts, 8))
 
 
 @pytest.mark.parametrize("world", [2, 3])
