@@ -88,6 +88,17 @@ impl DeviceCaller {
         Ok(address)
     }
 
+    /// Frees memory.
+    ///
+    /// # Errors
+    /// Fails if the driver does.
+    pub fn free(&self, address: u64) -> Result<(), String> {
+        self.make_current()?;
+        // SAFETY: the function of `cuda.h`.
+        let free = unsafe { self.function::<extern "C" fn(u64) -> i32>(b"cuMemFree_v2\0") }?;
+        done("cuMemFree", free(address))
+    }
+
     /// A handle by which other processes open memory.
     ///
     /// # Errors

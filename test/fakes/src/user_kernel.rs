@@ -124,7 +124,7 @@ fn build(image: &str, entry: &str) -> Result<HostKernel, String> {
     let calls = format!(
         "extern \"C\" int hir_count() {{ return hir_fake::count(&::{entry}); }}\n\
          extern \"C\" void hir_sizes(size_t *to) {{ hir_fake::sizes(&::{entry}, to); }}\n\
-         extern \"C\" void hir_launch(void *const *args, const unsigned *shape) {{ hir_fake::launch(&::{entry}, args, shape); }}\n"
+         extern \"C\" bool hir_launch(void *const *args, const unsigned *shape) {{ return hir_fake::launch(&::{entry}, args, shape); }}\n"
     );
     folder.write("kernel.ii", &format!("{image}\n{calls}"))?;
     run(compiler(&folder.0).args(["-shared", "-o", "kernel.so", "kernel.ii"]))?;
@@ -140,13 +140,16 @@ fn build(image: &str, entry: &str) -> Result<HostKernel, String> {
 }
 
 impl HostKernel {
-    /// Runs all threads. A word holds the bytes of one parameter; addresses are the host's.
+    /// Runs all threads; an error if one ends with a trap. A word holds the bytes of one parameter; addresses are the
+    /// host's.
     pub(crate) fn launch(&self, words: &[u64], shape: LaunchShape) -> Result<(), String> {
         let pointers: Vec<*const u64> = words.iter().map(std::ptr::from_ref).collect();
         // SAFETY: the type is that of the text in `build`; there are as many pointers as parameters.
-        let launch = unsafe { self.library.get::<extern "C" fn(*const *const u64, *const u32)>(b"hir_launch") };
-        launch.map_err(|error| error.to_string())?(pointers.as_ptr(), shape.as_ptr());
-        Ok(())
+        let launch = unsafe { self.library.get::<extern "C" fn(*const *const u64, *const u32) -> bool>(b"hir_launch") };
+        match launch.map_err(|error| error.to_string())?(pointers.as_ptr(), shape.as_ptr()) {
+            true => Ok(()),
+            false => Err("the kernel ended with a trap".to_owned()),
+        }
     }
 }
 
