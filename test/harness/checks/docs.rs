@@ -21,7 +21,7 @@ pub(crate) fn unexplained_codes() -> Vec<String> {
     bad.map(|(code, path)| format!("{code} of {path} has no `/// meaning` line above a `NAME = \"{code}\";`")).collect()
 }
 
-/// The meaning of each code: the doc comment above `NAME = "H0000";`.
+/// The meaning of each code: the doc comment above the first `NAME = "H0000";`; others name the code once more.
 fn explanations() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for path in super::files::sources() {
@@ -37,7 +37,7 @@ fn explanations() -> BTreeMap<String, String> {
                 && coverage::codes_of(&format!("`{code}"), '`').contains(code)
                 && !doc.is_empty()
             {
-                found.insert(code.to_owned(), std::mem::take(&mut doc));
+                found.entry(code.to_owned()).or_insert_with(|| std::mem::take(&mut doc));
             }
             doc.clear();
         }
