@@ -22,6 +22,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
+    if let Some(status) = explanations::run_as_tool() {
+        return status;
+    }
     let args = Arguments::from_args();
     let mut trials = Vec::new();
     for path in tree::programs() {
