@@ -12,6 +12,7 @@ use crate::schedule::JournaledTests;
 use crate::supervisor::{journal_path, run_supervised};
 use crate::update;
 use clap::Parser;
+use hostir_tool_support::explain::print_explanation;
 use regex::Regex;
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -29,7 +30,7 @@ const UNUSABLE: u8 = 2;
 #[command(name = "hir-lit", version = hostir_tool_support::VERSION, max_term_width = 100)]
 struct Arguments {
     /// Folders and files with tests
-    #[arg(required = true, value_name = "FOLDER")]
+    #[arg(required_unless_present = "explain", value_name = "FOLDER")]
     paths: Vec<PathBuf>,
     /// Print each test
     #[arg(short, long, action = clap::ArgAction::Count)]
@@ -71,6 +72,9 @@ struct Arguments {
     /// List the tests
     #[arg(long)]
     list: bool,
+    /// Explain the code of a diagnostic, such as H0701: a wrong program and a right one; without CODE, list all
+    #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "")]
+    explain: Option<String>,
     /// Run the tests as the process that another hir-lit started
     #[arg(long, hide = true, value_name = "FOLDER")]
     worker_folder: Option<PathBuf>,
@@ -135,6 +139,9 @@ pub fn main_with(args: &[OsString], tools: Vec<InProcessTool>) -> u8 {
             return if error.use_stderr() { UNUSABLE } else { 0 };
         }
     };
+    if let Some(asked) = &arguments.explain {
+        return print_explanation("hir-lit", asked);
+    }
     if arguments.needs_supervisor(&tools) {
         // If no second process can be started, one has to do.
         if let Ok(status) = run_supervised(args) {

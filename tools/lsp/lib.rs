@@ -34,18 +34,21 @@ pub mod snapshot;
 pub mod timeline_page;
 
 use hostir::ops::OpRegistry;
+use hostir_tool_support::explain::print_explanation;
 use lsp_server::Connection;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// The help of the program, which has no options beside it.
+/// The help of the program.
 const HELP: &str = "\
 hir-lsp: the language server for host programs
 
 Usage: hir-lsp [--stdio]
+       hir-lsp --explain [CODE]
 
 An editor starts it and talks to it on standard input and output, in the Language
 Server Protocol. docs/editor.md says how to set up Neovim, Vim and VS Code.
+--explain prints the page about the code of a diagnostic, such as H0701.
 ";
 
 /// Serves one client on standard input and output until it asks to exit.
@@ -54,11 +57,15 @@ pub fn run_on_stdio(arguments: impl Iterator<Item = String>) -> ExitCode {
 }
 
 /// Serves as [`run_on_stdio`] does a client whose texts may name these ops.
-pub fn run_with_ops(arguments: impl Iterator<Item = String>, ops: OpRegistry) -> ExitCode {
-    for argument in arguments {
+pub fn run_with_ops(mut arguments: impl Iterator<Item = String>, ops: OpRegistry) -> ExitCode {
+    while let Some(argument) = arguments.next() {
+        if let Some(asked) = argument.strip_prefix("--explain=") {
+            return print_explanation("hir-lsp", asked).into();
+        }
         let (text, status) = match argument.as_str() {
             "--stdio" => continue,
             "--help" | "-h" => (HELP.to_owned(), ExitCode::SUCCESS),
+            "--explain" => return print_explanation("hir-lsp", &arguments.next().unwrap_or_default()).into(),
             "--version" | "-V" => (format!("hir-lsp {}\n", hostir_tool_support::VERSION), ExitCode::SUCCESS),
             other => {
                 let text = format!("hir-lsp: unknown option `{other}`; `hir-lsp --help` says how it is used\n");

@@ -246,7 +246,7 @@ pub fn run_on_process(tool: ToolFn, args: &[OsString], exe: Option<PathBuf>) -> 
 }
 
 /// Columns of a terminal.
-fn terminal_columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+pub(crate) fn terminal_columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let (width, _) = terminal_size::terminal_size_of(stream)?;
     Some(usize::from(width.0)).filter(|width| *width > 0)
 }

@@ -6,7 +6,7 @@
 pub mod command_line;
 pub mod errors;
 pub mod events;
-mod explain;
+pub mod explain;
 mod generated;
 pub mod io;
 pub mod machines;

@@ -329,3 +329,20 @@ fn signals_end_everything() {
     }
     assert_eq!(std::fs::read_dir(&temporary).expect("a folder").count(), 0);
 }
+
+/// Exit status, standard output and standard error of `hir-lit --explain`.
+fn explain(asked: &str) -> (Option<i32>, String, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_hir-lit")).args(["--explain", asked]).output().expect("hir-lit starts");
+    (output.status.code(), stdout(&output), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn codes_are_explained() {
+    let (status, out, err) = explain("h0701");
+    assert_eq!((status, out.lines().next(), err.as_str()), (Some(0), Some("# H0701"), ""));
+    let (status, out, err) = explain("race");
+    assert_eq!((status, out.as_str()), (Some(2), ""));
+    let expected = "hir-lit: error: `race` is not a code, such as `H0701`; pages with the words:\nH0701  ";
+    assert!(err.starts_with(expected), "{err}");
+}

@@ -4,6 +4,7 @@
 
 mod assistance;
 mod client;
+mod command_line;
 mod diagnostics;
 mod editing;
 mod errors;
