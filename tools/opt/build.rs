@@ -1,4 +1,6 @@
 //! Collects the programs of docs/ops that have an error, `NAME.error.hir`, for `--list-ops=NAME`.
+//!
+//! A package of this crate has the folder as `ops` (tools/package-crates).
 
 use std::fmt::Write;
 use std::io;
@@ -6,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 fn main() -> io::Result<()> {
     let package = variable("CARGO_MANIFEST_DIR")?;
-    let folder = package.join("../../docs/ops").canonicalize()?;
+    let packaged = package.join("ops");
+    let folder = if packaged.is_dir() { packaged } else { package.join("../../docs/ops").canonicalize()? };
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut table = String::new();

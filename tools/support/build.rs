@@ -1,6 +1,7 @@
 //! Adds the commit to the version of release builds from a checkout, and lists the pages of `--explain`.
 //!
-//! Other builds leave the commit out, since every commit would repeat them.
+//! Other builds leave the commit out, since every commit would repeat them. A package of this crate has the pages in its folder
+//! `errors` (tools/package-crates).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +19,9 @@ fn main() -> std::io::Result<()> {
 
 /// Writes `pages.rs`: the code and the text of each page of docs/errors, in order.
 fn list_pages() -> std::io::Result<()> {
-    let folder = folder_of_variable("CARGO_MANIFEST_DIR").join("../../docs/errors").canonicalize()?;
+    let package = folder_of_variable("CARGO_MANIFEST_DIR");
+    let packaged = package.join("errors");
+    let folder = if packaged.is_dir() { packaged } else { package.join("../../docs/errors").canonicalize()? };
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut pages = Vec::new();
     for entry in std::fs::read_dir(folder)? {
