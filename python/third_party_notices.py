@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes the notices of all that the wheel links: for each crate its licence, and the texts that its authors ship.
 
-    python/third_party_notices.py > python/LICENSE-THIRD-PARTY
+    python/third_party_notices.py TARGET [MANIFEST]... > python/LICENSE-THIRD-PARTY
 
-`build-wheel` does so, and the wheel has the file beside the package's own licences. Crates are those that cargo links for Linux on
-x86-64: no build scripts, macros or tests. A crate without a text of its own gets the ones of its licence that others ship.
+`build-wheel` does so for the extension module, and `tools/release` for programs, by their manifests. Crates are those that cargo
+links for a target, `x86_64-unknown-linux-gnu`: no build scripts, macros or tests. A crate without a text of its own gets the ones
+of its licence that others ship.
 """
 
 from __future__ import annotations
@@ -17,15 +18,14 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
-PLATFORM = "x86_64-unknown-linux-gnu"
 TEXTS = re.compile(r"(licen[cs]e|copying|notice|copyright|unlicense)", re.IGNORECASE)
 LINE = "=" * 100
 
 
-def read_metadata() -> dict[str, Any]:
-    """Cargo's data about the extension module and its dependencies."""
-    command = ["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={PLATFORM}"]
-    done = subprocess.run([*command, "--manifest-path", FOLDER / "Cargo.toml"], check=True, capture_output=True, text=True)
+def read_metadata(target: str, manifest: Path) -> dict[str, Any]:
+    """Cargo's data about a package and its dependencies."""
+    command = ["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}", f"--manifest-path={manifest}"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -74,7 +74,7 @@ def notices(packages: list[dict[str, Any]]) -> str:
     """The whole file. Raises `ValueError` for a package of which neither a text nor a known licence is found."""
     standard = standard_texts(packages)
     parts = [
-        "The extension module of this package is linked with the libraries below, and with Rust's standard library",
+        "This package has programs or a module that are linked with the libraries below, and with Rust's standard library",
         "(MIT OR Apache-2.0, https://github.com/rust-lang/rust). Each is under the licence that stands beside its name.",
     ]
     written: dict[str, str] = {}
@@ -97,7 +97,12 @@ def notices(packages: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     """Writes the notices to standard output."""
-    sys.stdout.write(notices(linked_packages(read_metadata())))
+    if len(sys.argv) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    manifests = [Path(text) for text in sys.argv[2:]] or [FOLDER / "Cargo.toml"]
+    found = {one["id"]: one for manifest in manifests for one in linked_packages(read_metadata(sys.argv[1], manifest))}
+    sys.stdout.write(notices(sorted(found.values(), key=lambda package: (package["name"], package["version"]))))
     return 0
 
 
