@@ -327,7 +327,7 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
         except Exception as error:  # noqa: BLE001 - the other ranks have to know before they change their graphs
             failure = error
         self._agree(part, failure)
-        replace_region(graph, index, part.region, part.written, part.target, is_compiled=is_compiled)
+        replace_region(graph, index.order, part.region, part.written, part.target, is_compiled=is_compiled)
         self._taken.add((part.target.name(), part.region.group))
         self._keep_region(part, [lines[end.node] for end in part.region.collectives])
         return part.written.name, times
@@ -542,8 +542,9 @@ def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> I
     if not end.is_sum:
         raise Kept(Reason.COLLECTIVE_KIND, end.kind)
     total = find_sum(index, end)
+    before = _collectives_before(end)
     for other in ends:
-        if other.is_gather and index.order[other.node] < index.order[end.node]:
+        if other.is_gather and other.node in before:
             joined = _joined(index, other, total)
             if joined is not None:
                 yield joined
@@ -551,6 +552,20 @@ def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> I
     if wider is not None:
         yield _Candidate(wider, (total,))
     yield _Candidate(total)
+
+
+def _collectives_before(end: Collective) -> set[Node]:
+    """The collectives from which a collective depends without others between."""
+    queue: list[Node] = [end.source]
+    seen, found = {end.source}, set()
+    while queue:
+        node = queue.pop()
+        if collective_of(node) is not None:
+            found.add(node)
+            continue
+        queue.extend(operand for operand in node.all_input_nodes if operand not in seen)
+        seen.update(node.all_input_nodes)
+    return found
 
 
 def _can_be_replaced(index: GraphIndex, region: Region) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -109,6 +110,7 @@ class GraphIndex:
     def __init__(self, graph: torch.fx.Graph) -> None:
         self.graph = graph
         self.order = graph_order(graph)
+        self.nodes = list(self.order)
         self.moves: dict[Node, Move] = {}
         self.columns: dict[Node, Columns] = {}
         self.functions: dict[Node, Function] = {}
@@ -126,8 +128,7 @@ class GraphIndex:
 
     def behind(self, node: Node) -> Iterator[Node]:
         """The nodes after one."""
-        nodes = list(self.order)
-        return iter(nodes[self.order[node] + 1 :])
+        return itertools.islice(self.nodes, self.order[node] + 1, None)
 
     def matmul(self, node: Node) -> Matmul | None:
         """The matmul that a node is; None also for one that no program has."""

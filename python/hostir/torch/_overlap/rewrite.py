@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -96,7 +96,7 @@ def try_replacement(graph: torch.fx.Graph, region: Region, written: Written, tar
     result = copy.graph_copy(graph, env)
     copy.output(result)
     region, written = (_in_copy(part, env) for part in (region, written))
-    replace_region(copy, GraphIndex(copy), region, written, target, is_compiled=is_compiled)
+    replace_region(copy, graph_order(copy), region, written, target, is_compiled=is_compiled)
 
 
 def _in_copy(value: Any, env: dict[Node, Node]) -> Any:
@@ -114,17 +114,17 @@ def _in_copy(value: Any, env: dict[Node, Node]) -> Any:
 
 
 def replace_region(
-    graph: torch.fx.Graph, index: GraphIndex, region: Region, written: Written, target: Any, *, is_compiled: bool
+    graph: torch.fx.Graph, order: Mapping[Node, int], region: Region, written: Written, target: Any, *, is_compiled: bool
 ) -> None:
     """Puts the op in the place of the region's first node, or after the last of its arguments, and erases the region's nodes that
-    nothing needs any more.
+    nothing needs any more. `order` has the place of each node of the graph.
 
     Tensors that are ranges of one result get memory of their own unless Inductor compiles the graph: run node by node, they would
     share a version, so that a change of one in place would count as a change of all.
     """
-    first = min(region.nodes, key=index.order.__getitem__)
-    last = max(written.argument_nodes, key=index.order.__getitem__)
-    following = first if index.order[first] > index.order[last] else last.next
+    first = min(region.nodes, key=order.__getitem__)
+    last = max(written.argument_nodes, key=order.__getitem__)
+    following = first if order[first] > order[last] else last.next
     env = {node: node for node in written.argument_nodes}
     made_sizes = _bind_inputs(graph, written)
     with graph.inserting_before(following):
@@ -141,7 +141,7 @@ def replace_region(
         if stack is not None:
             replacement.meta.setdefault("stack_trace", stack)
         node.replace_all_uses_with(replacement, delete_user_cb=lambda user: user not in inside or user in region.through)
-    for node in sorted(inside | region.weight_views, key=index.order.__getitem__, reverse=True):
+    for node in sorted(inside | region.weight_views, key=order.__getitem__, reverse=True):
         if not node.users:
             graph.erase_node(node)
     _restore_order(graph)
