@@ -16,10 +16,12 @@
 //! | [`documents`], [`positions`] | texts and their changes; places in UTF-16 |
 //! | [`snapshot`] | all that reading says about a text |
 //! | [`proof`], [`settings`] | proofs in the background, and the sizes for them |
+//! | [`background`] | the threads of the background |
 //! | [`model_times`], [`timeline_page`] | times by the cost model, and the page of a timeline |
 //! | [`publish`] | diagnostics as the protocol has them |
 //! | [`features`] | the answers to requests, a file each |
 
+pub mod background;
 pub mod documents;
 pub mod features;
 pub mod model_times;

@@ -1,8 +1,9 @@
 //! Proofs in the background: a thread proves the programs of a text, and tries the fixes of its diagnostics.
 //!
-//! The thread works on one text at a time. A change of the text cancels its work: it looks between programs, stages and
-//! candidates of fixes, and a result that comes too late is dropped.
+//! The thread works on one text at a time, once it has not changed for a moment. A change of the text cancels its work:
+//! it looks between programs, stages and candidates of fixes, and a result that comes too late is dropped.
 
+use crate::background::start_threads;
 use crate::model_times::{ModelTimes, ProgramPlace, model_program};
 use crate::settings::RunValues;
 use crate::snapshot::{Snapshot, TextSection};
@@ -23,6 +24,9 @@ use std::time::{Duration, Instant};
 
 /// The time after which no more fixes are tried.
 const MOST_TRYING: Duration = Duration::from_secs(5);
+
+/// The time for which a text stays as it is before its proof begins: while somebody types there is none.
+const STILLNESS: Duration = Duration::from_millis(100);
 
 /// The longest text that fixes are looked for.
 const MOST_TEXT: usize = 256 << 10;
@@ -83,11 +87,13 @@ impl ProofThread {
     pub fn spawn() -> std::io::Result<Self> {
         let (jobs, waiting) = unbounded::<ProofJob>();
         let (done, results) = unbounded();
+        let threads = start_threads()?;
         let builder = std::thread::Builder::new().name("proof".to_owned());
         builder.spawn(move || {
-            for job in waiting.iter().filter(|job| !is_cancelled(&job.cancelled)) {
+            for job in waiting.iter().filter(stays_still) {
                 // A bug of the proof costs a proof, not the server.
-                let proved = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| prove_text(&job)));
+                let proof = std::panic::AssertUnwindSafe(|| threads.install(|| prove_text(&job)));
+                let proved = std::panic::catch_unwind(proof);
                 if let Ok(result) = proved
                     && !is_cancelled(&job.cancelled)
                     && done.send(result).is_err()
@@ -104,6 +110,14 @@ impl ProofThread {
         // The thread lives as long as this sender.
         let _ = self.jobs.send(job);
     }
+}
+
+/// Waits; true if the text is still the same.
+fn stays_still(job: &ProofJob) -> bool {
+    if !is_cancelled(&job.cancelled) {
+        std::thread::sleep(STILLNESS);
+    }
+    !is_cancelled(&job.cancelled)
 }
 
 fn is_cancelled(flag: &AtomicBool) -> bool {

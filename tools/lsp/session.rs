@@ -1,5 +1,6 @@
 //! The state between messages: the open documents with what is known about them, and the client's settings.
 
+use crate::background::free_later;
 use crate::documents::{Document, file_of_uri, uri_beside};
 use crate::proof::{ProgramOutcomes, ProofJob, ProofThread};
 use crate::publish::protocol_diagnostics;
@@ -57,7 +58,10 @@ impl OpenDocument {
     pub(crate) fn forget(&mut self) {
         self.cancelled.store(true, Ordering::Relaxed);
         self.cancelled = Arc::default();
-        (self.snapshot, self.proof) = (None, None);
+        if let Some(snapshot) = self.snapshot.take() {
+            free_later((snapshot, self.proof.take()));
+        }
+        self.proof = None;
     }
 }
 

@@ -2,6 +2,10 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+/// The allocator of `hir-lsp`, whose speed is measured here.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod assistance;
 mod client;
 mod command_line;
