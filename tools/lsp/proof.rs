@@ -14,7 +14,7 @@ use hostir::diag::{Diag, Diags, Span, codes, count_text};
 use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, prepare_program};
 use hostir::plan::cost::CostModel;
-use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_further_errors, add_tested_fixes};
 use hostir::verdict::{ProofOutcome, ProofVerdict, judge_program};
 use hostir_tool_support::repairs::MOST_JUDGED;
 use lsp_types::Uri;
@@ -139,6 +139,9 @@ fn prove_section(job: &ProofJob, text: usize, outcomes: &mut ProgramOutcomes) ->
     let (section, values, cancelled) = (&job.snapshot.sections[text], &job.snapshot.values, &*job.cancelled);
     let mut all = section.diags.clone();
     if section.has_errors() {
+        if section.text.len() <= MOST_TEXT {
+            add_further_errors(&section.text, &mut all, &mut Judge::new(values, cancelled, Some(0)));
+        }
         let mut judge = Judge::new(values, cancelled, None);
         add_fixes(section, &mut all, &mut judge);
         return all;

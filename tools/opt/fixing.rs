@@ -9,7 +9,7 @@ use hostir::hir2::own_text;
 use hostir::ir::Program;
 use hostir::lower::{SizeSettings, prepare_program};
 use hostir::plan::cost::CostModel;
-use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_tested_fixes};
+use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_further_errors, add_tested_fixes};
 use hostir::verdict::ProofVerdict;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::repairs::{MOST_JUDGED, editable_text, repair_source};
@@ -96,7 +96,7 @@ fn weigh_proved(program: &Program, proof: ProofVerdict, model: &CostModel) -> Op
     if instructions <= MOST_JUDGED { weigh_program(&prepared, model) } else { None }
 }
 
-/// Adds fixes to diagnostics about a text of the input, after so many containers.
+/// Adds to diagnostics about a text of the input, after so many containers, the errors of later stages, and fixes to all.
 pub(super) fn add_fixes(
     run: TextRun,
     cli: &OptArgs,
@@ -109,7 +109,9 @@ pub(super) fn add_fixes(
         return;
     }
     let end = Instant::now() + MOST_TIME;
-    add_tested_fixes(text, &mut diags.items, &mut OptJudge { run, cli, containers, io, end });
+    let mut judge = OptJudge { run, cli, containers, io, end };
+    add_further_errors(text, &mut diags.items, &mut judge);
+    add_tested_fixes(text, &mut diags.items, &mut judge);
 }
 
 /// Repairs the input in its file or to the output, and returns the result.

@@ -9,6 +9,11 @@ use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::parse::MAX_BLOCKS;
 use crate::span::Span;
 
+/// `1 blank`, `4 blanks`.
+fn count_blanks(count: u32) -> String {
+    if count == 1 { "1 blank".to_owned() } else { format!("{count} blanks") }
+}
+
 impl Parser<'_> {
     /// The block after a header: on the same line, or indented by more than `column` on the next ones. Comments at the
     /// end of the header's line belong to `header`.
@@ -102,8 +107,8 @@ impl Parser<'_> {
 
     fn read_statements(&mut self, outer: u32, id: BlockId) -> BlockSyntax {
         let mut block = BlockSyntax { stmts: Vec::new(), span: self.file.blocks[id.index()].span };
-        let mut column = self.peek().column;
-        let mut odd_column = column;
+        let first_column = self.peek().column;
+        let (mut column, mut odd_column) = (first_column, first_column);
         loop {
             let first = self.file.comments.len();
             let token = self.peek();
@@ -114,8 +119,8 @@ impl Parser<'_> {
                 return block;
             }
             if token.column != column {
-                if token.column != odd_column {
-                    self.report_indentation(token, column);
+                if token.column != odd_column && token.column != first_column {
+                    self.report_indentation(token, first_column);
                 }
                 odd_column = token.column;
                 column = column.min(token.column);
@@ -152,6 +157,10 @@ impl Parser<'_> {
         let note = match token.column > column {
             true => "only the block of a header that ends in `:` is indented more",
             false => "statements of one block begin in one column",
+        };
+        let note = match line.trim().is_empty() && !line.contains('\t') {
+            true => format!("{note}: write {} in front of it", count_blanks(column)),
+            false => note.to_owned(),
         };
         self.report_noted(Code::Indentation, token.span, message, note);
     }

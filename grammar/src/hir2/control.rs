@@ -125,6 +125,28 @@ impl Parser<'_> {
 
     // Loops.
 
+    /// The loop here for `(int i = 0; i < n; i++)`, which is next.
+    #[cold]
+    fn counted_loop_note(&self) -> Option<String> {
+        let head = self.rest_of_line().strip_prefix('(')?.split(')').next()?;
+        let [first, condition, step] = head.split(';').collect::<Vec<&str>>()[..] else { return None };
+        let (declared, start) = first.split_once('=')?;
+        let index = declared.split_whitespace().last()?;
+        let (bounded, end) = condition.split_once('<')?;
+        if bounded.trim() != index || !step.contains("++") && !step.contains("+=") {
+            return None;
+        }
+        let end = match end.strip_prefix('=') {
+            Some(last) => format!("{} + 1", last.trim()),
+            None => end.trim().to_owned(),
+        };
+        let by = step.split_once("+=").map(|(_, by)| format!(" step {}", by.trim())).unwrap_or_default();
+        Some(match start.trim() {
+            "0" if by.is_empty() => format!("write `for {index} in {end}:`"),
+            start => format!("write `for {index} in {start}..{end}{by}:`"),
+        })
+    }
+
     pub(super) fn parse_for(&mut self, column: u32) -> Parsed<StmtId> {
         let token = self.peek();
         if self.word_here() == Some(KnownWord::CapitalFor) {
@@ -132,7 +154,8 @@ impl Parser<'_> {
         }
         self.next();
         if self.word_here() == Some(KnownWord::In) || self.here() == LineTok::LParen {
-            return Err(self.report_unexpected("the name of the loop's index", "write `for i in 4:`"));
+            let note = self.counted_loop_note().unwrap_or_else(|| "write `for i in 4:`".to_owned());
+            return Err(self.report_unexpected("the name of the loop's index", note));
         }
         let index = self.parse_name("the name of the loop's index")?;
         let (domain, bounds) = match self.word_here() {

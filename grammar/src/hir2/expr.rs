@@ -191,6 +191,9 @@ impl Parser<'_> {
             if before.ends_with('<') && (rest.starts_with("<<") || before.ends_with("<<")) {
                 return Err(self.report_launch_brackets(token.span));
             }
+            if let Some(failed) = self.report_sigil() {
+                return Err(failed);
+            }
             return Err(self.report_unexpected("an operand", "an operator stands between two operands"));
         }
         self.next();
@@ -218,6 +221,7 @@ impl Parser<'_> {
         let text = self.quote_expr(operand.id);
         let note = match self.file.expr(operand.id) {
             ExprNode::Binary(..) => format!("write `!({text})`"),
+            ExprNode::Name(_) => format!("write `!{text}`, or `{text} == 0` for a number"),
             _ => format!("write `!{text}`"),
         };
         self.report_foreign(span, "`not` is no operator", note);

@@ -17,6 +17,19 @@ pub(super) const STATEMENT_NOTE: &str =
 const STATEMENT_WORDS: &[&str] =
     &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define", "assert", "print"];
 
+/// Words of collectives.
+const COLLECTIVE_WORDS: &[&str] = &[
+    "allgather",
+    "allreduce",
+    "reduce_scatter",
+    "broadcast",
+    "send_recv",
+    "reduce",
+    "scatter",
+    "gather",
+    "all_to_all",
+];
+
 /// Element types of the printed form, and their spellings here.
 const PRINTED_DTYPES: &[(&str, &str)] = &[
     ("double", "f64"),
@@ -42,7 +55,9 @@ const PRINTED_DTYPES: &[(&str, &str)] = &[
 pub fn foreign_statement_note(word: &str) -> Option<&'static str> {
     Some(match word {
         "while" => "loops have a fixed number of steps: `for i in 4:`",
-        "return" | "yield" => "outputs stand in the header, behind `->`, and are written by name",
+        "return" | "yield" => {
+            "leave the statement out: outputs stand in the header, behind `->`, and are written by name"
+        }
         "import" | "from" => "imports are in column 1, above the program: `import axpy from \"kernels.hir\"`",
         "def" | "class" | "func" | "fn" => "kernels and programs stand in column 1: `kernel f(..) -> (..):`",
         "pass" => "leave the statement out: a block may be empty",
@@ -190,6 +205,21 @@ impl Parser<'_> {
         }
     }
 
+    /// Reports `%C` as MLIR has it, `&C` as C has it, if that is next; the rest of the line is not read.
+    #[cold]
+    pub(super) fn report_sigil(&mut self) -> Option<Failed> {
+        let (token, next) = (self.peek(), self.stream.window[1]);
+        let sigil = self.quote(token.span);
+        let LineTok::Name(_) = next.tok else { return None };
+        if !matches!(sigil.as_str(), "%" | "&" | "@") || next.span.start != token.span.end {
+            return None;
+        }
+        let name = self.quote(next.span);
+        let message = format!("a name has no `{sigil}` in front of it");
+        let error = SyntaxError::new(Code::Foreign, token.span, message).with_note(format!("write `{name}`"));
+        Some(self.report(error.with_edit(SyntaxEdit { span: token.span, text: String::new() })))
+    }
+
     /// The number and the element type of `0.25f`, where `token` is the suffix.
     fn suffixed_number(&self, token: LineToken) -> Option<(String, &'static str)> {
         let last = self.last_span();
@@ -271,6 +301,9 @@ impl Parser<'_> {
             let note = format!("`==` compares; write `{} = {}`", self.quote_expr(left), self.quote_expr(right));
             return self.report_foreign(span, message, note);
         }
+        if let Some(note) = self.left_arrow_note(node) {
+            return self.report_foreign(span, message, note);
+        }
         let near = nearest_candidate(&self.text[span.as_usize_range()], STATEMENT_WORDS);
         let note = match (near, node) {
             (Some(near), ExprNode::Name(_)) => format!("did you mean `{near}`?"),
@@ -280,6 +313,23 @@ impl Parser<'_> {
             _ => STATEMENT_NOTE.to_owned(),
         };
         self.report_noted(Code::Unexpected, span, message, note)
+    }
+
+    /// The statement here for `G <- allgather(A)`, which reads as a comparison with a negative number.
+    #[cold]
+    fn left_arrow_note(&self, node: ExprNode) -> Option<String> {
+        let ExprNode::Binary(less, left, right) = node else { return None };
+        let ExprNode::Unary(minus, value) = *self.file.expr(right) else { return None };
+        let start = self.file.expr_span(right).start as usize;
+        if self.symbol_text(less) != "<" || self.symbol_text(minus) != "-" || !self.text[..start].ends_with('<') {
+            return None;
+        }
+        let (target, value) = (self.quote_expr(left), self.quote_expr(value));
+        let call = value.split_once('(').and_then(|(word, operands)| Some((word, operands.strip_suffix(')')?)));
+        Some(match call.filter(|(word, _)| COLLECTIVE_WORDS.contains(word)) {
+            Some((word, operand)) => format!("a collective names both sides: `wait {word}({operand} -> {target})`"),
+            None => format!("write `{target} = {value}`"),
+        })
     }
 
     /// A statement without `=` where it needs one.

@@ -7,7 +7,7 @@ use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineComment, LineTok, LineToken};
 use crate::ast::{BlockSyntax, CommentPlaceSyntax};
-use crate::error::{Code, SyntaxError};
+use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::limits::MAX_DEVICE;
 use crate::span::Span;
 use crate::spelling::nearest_candidate;
@@ -260,6 +260,13 @@ impl Parser<'_> {
 
     fn parse_sizes(&mut self) -> Parsed<()> {
         self.next();
+        if self.here() == LineTok::Colon {
+            let span = self.peek().span;
+            let error = SyntaxError::new(Code::Unexpected, span, "`sizes` has no `:`");
+            let error = error.with_note("write `sizes m=64, k=128`");
+            self.report(error.with_edit(SyntaxEdit { span, text: String::new() }));
+            self.next();
+        }
         loop {
             let name = self.parse_name("the name of an extent")?;
             self.expect_tok(LineTok::Equals, "`=`", "write `sizes m=64, k=128`")?;
@@ -546,6 +553,9 @@ impl Parser<'_> {
 
     fn parse_parameters(&mut self) -> Parsed<Vec<ParamSyntax>> {
         let note = "inputs and outputs stand in parentheses: `name(A: f32[m]) -> (B: f32[m]):`";
+        if let (LineTok::Name(_), LineTok::Colon) = (self.here(), self.lookahead()) {
+            return self.parse_bare_parameter(note);
+        }
         if self.here() != LineTok::LParen {
             return Err(self.report_unexpected("`(`", note));
         }
@@ -566,6 +576,23 @@ impl Parser<'_> {
         }
         self.close(LineTok::RParen, open)?;
         Ok(params)
+    }
+
+    /// `-> G: f32[m]`, an error: one input or output without parentheses.
+    #[cold]
+    fn parse_bare_parameter(&mut self, note: &str) -> Parsed<Vec<ParamSyntax>> {
+        let known = self.errors.items.len();
+        self.report_unexpected("`(`", note);
+        let name = self.parse_name("the name of a tensor")?;
+        self.skip(LineTok::Colon);
+        let ty = Some(self.parse_type()?);
+        let span = name.span.join(self.last_span());
+        let meant = format!("({})", &self.text[span.as_usize_range()]);
+        if let Some(error) = self.errors.items.get_mut(known) {
+            error.notes = vec![format!("write `{}`", crate::spelling::shorten_text(&meant))];
+            error.edit = Some(SyntaxEdit { span, text: meant });
+        }
+        Ok(vec![ParamSyntax { name, ty }])
     }
 
     /// `A f32[m]`.

@@ -20,6 +20,7 @@ mod stmt;
 mod stream;
 mod token;
 pub mod tokens;
+mod type_habits;
 mod types;
 
 use crate::error::{Code, SyntaxError};

@@ -282,6 +282,9 @@ impl Parser<'_> {
         if matches!(token.tok, LineTok::Error | LineTok::Quoted) {
             return self.report_unexpected("a statement", STATEMENT_NOTE);
         }
+        if let Some(failed) = self.report_sigil() {
+            return failed;
+        }
         let message = format!("expected a statement, found `{}`", self.quote(token.span));
         self.report_noted(Code::Unexpected, token.span, message, STATEMENT_NOTE)
     }

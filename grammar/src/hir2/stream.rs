@@ -397,7 +397,20 @@ impl<'t> TokenStream<'t> {
             '≠' => (unexpected, "write `!=`"),
             _ => (unexpected, "remove it"),
         };
+        let choice = if found == '?' { choice_note(self.text, span.start as usize) } else { None };
+        let note = choice.unwrap_or_else(|| note.to_owned());
         self.report_once(SyntaxError::new(Code::Character, span, message).with_note(note), sinks);
         Some(LineTok::Error)
     }
+}
+
+/// The choice here for `c ? a : b` around a `?`, if it is the whole value of a statement.
+fn choice_note(text: &str, at: usize) -> Option<String> {
+    let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let (_, condition) = text.get(line_start..at)?.rsplit_once(" = ")?;
+    let rest = text.get(at + 1..)?.lines().next()?.split("//").next()?;
+    let (yes, no) = rest.split_once(" : ")?;
+    let [condition, yes, no] = [condition, yes, no].map(str::trim);
+    let is_whole = [condition, yes, no].iter().all(|part| !part.is_empty() && !part.contains(['?', ';']));
+    is_whole.then(|| format!("write `where({condition}, {yes}, {})`", no.trim_end_matches(';')))
 }

@@ -9,15 +9,38 @@ use crate::span::Span;
 
 impl Parser<'_> {
     pub(super) fn parse_type(&mut self) -> Parsed<TypeId> {
-        let dtype = self.parse_element_type()?;
+        if self.here() == LineTok::LBracket {
+            return self.parse_axes_first();
+        }
+        let dtype = match self.qualified_dtype() {
+            Some(dtype) => dtype,
+            None => self.parse_element_type()?,
+        };
         let memory = match self.skip(LineTok::Dot) {
             true => Some(self.parse_name("a memory such as `l`")?),
             false => None,
         };
-        if self.here() != LineTok::LBracket {
-            return Err(self.report_unexpected("`[`", "a type is an element type and axes: `f32[m, n]`"));
+        match self.here() {
+            LineTok::LBracket => {
+                let axes = self.parse_axes(LineTok::RBracket)?;
+                self.finish_type(dtype, memory, axes)
+            }
+            LineTok::LParen => {
+                let axes = self.parse_axes_in_parentheses(dtype.span)?;
+                self.finish_type(dtype, memory, axes)
+            }
+            LineTok::Op(operator) if self.symbol_text(operator) == "<" => self.parse_angle_type(dtype.span),
+            _ => Err(self.report_unexpected("`[`", "a type is an element type and axes: `f32[m, n]`")),
         }
-        let axes = self.parse_axes()?;
+    }
+
+    /// A type of an element type and axes, and what follows them.
+    pub(super) fn finish_type(
+        &mut self,
+        dtype: NameSyntax,
+        memory: Option<NameSyntax>,
+        axes: NodeRange,
+    ) -> Parsed<TypeId> {
         if self.here() == LineTok::LBracket {
             return Err(self.report_more_brackets(dtype.span));
         }
@@ -46,10 +69,11 @@ impl Parser<'_> {
         }
     }
 
-    fn parse_axes(&mut self) -> Parsed<NodeRange> {
+    /// The axes in brackets of which this is the closing one.
+    pub(super) fn parse_axes(&mut self, closing: LineTok) -> Parsed<NodeRange> {
         let open = self.open_bracket()?;
         let first = self.scratch.axes.len();
-        while self.here() != LineTok::RBracket {
+        while self.here() != closing {
             let axis = self.parse_axis()?;
             self.scratch.axes.push(axis);
             if self.here() == LineTok::Equals && matches!(self.quote(axis.span).as_str(), "x" | "y" | "z" | "st") {
@@ -60,7 +84,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        self.close(LineTok::RBracket, open)?;
+        self.close(closing, open)?;
         let start = self.file.axes.len() as u32;
         self.file.axes.extend(self.scratch.axes.drain(first..));
         Ok(NodeRange { start, end: self.file.axes.len() as u32 })

@@ -46,7 +46,7 @@ fn python_words() {
     );
     check(
         "  return C",
-        "H0024 1 `return`: `return` begins no statement of `hir 2`: outputs stand in the header, behind `->`, and are written by name",
+        "H0024 1 `return`: `return` begins no statement of `hir 2`: leave the statement out: outputs stand in the header, behind `->`, and are written by name",
     );
     check(
         "  import torch",
@@ -87,7 +87,7 @@ fn python_operators() {
     check(
         "  if a > 0 or not b: wait h",
         "H0024 1 `or`: `or` is no operator: write `a > 0 || !b`\n\
-         H0024 1 `not`: `not` is no operator: write `!b`",
+         H0024 1 `not`: `not` is no operator: write `!b`, or `b == 0` for a number",
     );
     check("  x = a ** 2", "H0024 1 `**`: `**` is no operator: write `pow(a, 2)`");
     check("  x += 1", "H0024 1 `+=`: `+=` is no assignment: write `x = x + 1`");
@@ -233,7 +233,7 @@ fn slips() {
     check("  G: f32[x=4] = alloc", "H0001 1 `=`: expected `,` or `]`, found `=`: a spread axis is written `x:4`");
     check("  G: f32 = alloc", "H0001 1 `=`: expected `[`, found `=`: a type is an element type and axes: `f32[m, n]`");
     check("  G: = alloc", "H0001 1 `=`: expected an element type such as `f32`, found `=`: write `G: f32[m, n]`");
-    check("  X = a ? b : c", "H0020 1 `?`: unexpected character '?': a choice is written `where(c, a, b)`");
+    check("  X = a ? b : c", "H0020 1 `?`: unexpected character '?': write `where(a, b, c)`");
     check("  X = A $ B", "H0020 1 `$`: unexpected character '$': names have no sign in front of them");
     check("  X = `a", "H0020 1 ``a`: this backquote has no partner: what stands in backquotes ends on the same line");
     check("  A + B", "H0001 1 `A + B`: `A + B` is no statement: a value needs a name: `X = A + B`");
@@ -325,15 +325,15 @@ fn headers_and_indentation() {
     );
     check(
         "  wait h\n    wait g",
-        "H0005 2 `wait`: this line is indented by 4 blanks, the statements of its block by 2: only the block of a header that ends in `:` is indented more",
+        "H0005 2 `wait`: this line is indented by 4 blanks, the statements of its block by 2: only the block of a header that ends in `:` is indented more: write 2 blanks in front of it",
     );
     check(
         "    wait h\n  wait g\n  wait k",
-        "H0005 2 `wait`: this line is indented by 2 blanks, the statements of its block by 4: statements of one block begin in one column",
+        "H0005 2 `wait`: this line is indented by 2 blanks, the statements of its block by 4: statements of one block begin in one column: write 4 blanks in front of it",
     );
     check(
         "  if x:\n      wait h\n    wait g\n  wait k",
-        "H0005 3 `wait`: this line is indented by 4 blanks, the statements of its block by 6: statements of one block begin in one column",
+        "H0005 3 `wait`: this line is indented by 4 blanks, the statements of its block by 6: statements of one block begin in one column: write 6 blanks in front of it",
     );
     check(
         "\twait h\n\twait g",
@@ -488,7 +488,7 @@ fn program_headers() {
     );
     check_file(
         "hir 2\nf(A: f32[m]) -> B: f32[m]:\n  x = = 1\ng() -> ():\n  y = = 1\n",
-        "H0001 2 `B`: expected `(`, found `B`: inputs and outputs stand in parentheses: `name(A: f32[m]) -> (B: f32[m]):`\n\
+        "H0001 2 `B`: expected `(`, found `B`: write `(B: f32[m])`\n\
          H0001 3 `=`: expected an operand, found `=`: an operand is a number, a name, a call `f(a, b)` or a slice `A[i]`\n\
          H0001 5 `=`: expected an operand, found `=`: an operand is a number, a name, a call `f(a, b)` or a slice `A[i]`",
     );

@@ -10,7 +10,7 @@
 use super::{LogicalAxes, logical_axes};
 use crate::diag::message;
 use crate::diag::{Message, codes, count_text};
-use crate::ir::{AxisLink, OpId, Program, TensorId, quoted_op};
+use crate::ir::{AxisLink, OpId, Program, TensorId, quoted_op, short_expr_text};
 use smallvec::SmallVec;
 
 /// The reason why an op's operands and results cannot match.
@@ -131,7 +131,9 @@ pub(crate) fn rank_mismatch(
             program.quoted_tensor(to.tensor),
             found
         ),
-        note: slice_note(program, [from.tensor, to.tensor], [need, found]).unwrap_or_default(),
+        note: slice_note(program, [from.tensor, to.tensor], [need, found])
+            .or_else(|| missing_index_note(program, from.tensor, [need, found]))
+            .unwrap_or_default(),
         tensor: Some(from.tensor),
     }
 }
@@ -144,6 +146,27 @@ fn slice_note(program: &Program, [from, to]: [TensorId; 2], [need, found]: [usiz
     let items = items.strip_suffix(']').filter(|items| !from.contains('[') && !items.contains('['))?;
     let taken = items.split(", ").filter(|item| *item != ":").count();
     (need == found + taken).then(|| message!("`{}[{}]` has {}", from, items, count_text(found, "axis")))
+}
+
+/// The repair if the operand is a slice that has one axis too many: an index is missing.
+fn missing_index_note(program: &Program, from: TensorId, [need, found]: [usize; 2]) -> Option<Message> {
+    let name = program.tensor_name(from);
+    let items = name.strip_suffix(']').filter(|_| need == found + 1 && program.is_hir2() && name.contains('['))?;
+    let axes: Vec<String> = stored_extents(program, from);
+    Some(message!(
+        "`{}` is [{}]: with one index more, as in `{}, rank]`, it has {}",
+        name.clone(),
+        axes.join(", "),
+        items,
+        count_text(found, "axis")
+    ))
+}
+
+/// The extents of a tensor's stored axes, as `hir 2` writes them.
+fn stored_extents(program: &Program, tensor: TensorId) -> Vec<String> {
+    let side = LinkSide::new(program, tensor);
+    let stored = side.stored_positions();
+    stored.iter().map(|&at| short_expr_text(program, side.axes.axes[at as usize].extent)).collect()
 }
 
 /// The stored axes of two sides, which must have equal numbers; `None` if splits hide the axes of either.

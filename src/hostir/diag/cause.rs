@@ -13,6 +13,19 @@ pub enum Cause {
     Aborted(Message),
     /// Operations that need statements of their own: the names that its notes propose for their results.
     NewNames(Vec<String>),
+    /// Elements that are read before anything has written them.
+    Unwritten(UnwrittenPlace),
+}
+
+/// Elements of a tensor's memory that are read before anything has written them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnwrittenPlace {
+    /// The tensor.
+    pub tensor: String,
+    /// The rank.
+    pub rank: u32,
+    /// The first of the elements, `G[1, 0]`.
+    pub first: String,
 }
 
 /// A loop that is to be skewed: the stage of an iteration runs after the earlier stages of later iterations.

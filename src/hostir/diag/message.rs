@@ -128,6 +128,10 @@ impl Quoted {
     pub fn printed(&self) -> &str {
         &self.printed
     }
+    /// The spelling of `hir 2`.
+    pub fn hir2_text(&self) -> &str {
+        self.hir2.as_deref().unwrap_or(&self.printed)
+    }
     /// The same in backquotes, in both notations.
     pub fn in_backquotes(&self) -> Self {
         let printed = format!("`{}`", self.printed).into();

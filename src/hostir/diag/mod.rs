@@ -17,7 +17,7 @@ mod panic;
 pub mod render;
 pub mod visible;
 
-pub use cause::{Cause, Race, SkewPlaces};
+pub use cause::{Cause, Race, SkewPlaces, UnwrittenPlace};
 pub use count::count_text;
 pub use fix::{Applicability, Fix, TextEdit};
 pub use hostir_grammar::Span;
@@ -159,21 +159,28 @@ impl Diag {
     pub fn race(&self) -> Option<Race> {
         match self.cause.as_deref()? {
             Cause::Race(race) => Some(*race),
-            Cause::Aborted(_) | Cause::Skew(_) | Cause::NewNames(_) => None,
+            Cause::Aborted(_) | Cause::Skew(_) | Cause::NewNames(_) | Cause::Unwritten(_) => None,
+        }
+    }
+    /// The elements that are read before anything has written them, if it reports such.
+    pub fn unwritten_place(&self) -> Option<&UnwrittenPlace> {
+        match self.cause.as_deref()? {
+            Cause::Unwritten(place) => Some(place),
+            Cause::Aborted(_) | Cause::Race(_) | Cause::Skew(_) | Cause::NewNames(_) => None,
         }
     }
     /// The loop that is to be skewed, if it reports one.
     pub fn skew(&self) -> Option<&SkewPlaces> {
         match self.cause.as_deref()? {
             Cause::Skew(skew) => Some(skew),
-            Cause::Aborted(_) | Cause::Race(_) | Cause::NewNames(_) => None,
+            Cause::Aborted(_) | Cause::Race(_) | Cause::NewNames(_) | Cause::Unwritten(_) => None,
         }
     }
     /// The names that its notes propose for results of statements that the text does not have.
     pub fn new_names(&self) -> &[String] {
         match self.cause.as_deref() {
             Some(Cause::NewNames(names)) => names,
-            Some(Cause::Aborted(_) | Cause::Race(_) | Cause::Skew(_)) | None => &[],
+            Some(Cause::Aborted(_) | Cause::Race(_) | Cause::Skew(_) | Cause::Unwritten(_)) | None => &[],
         }
     }
     /// Adds a repair.

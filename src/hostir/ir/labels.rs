@@ -17,6 +17,13 @@ impl Program {
             None => self.is_hir2().then(|| format!("h{number}")),
         }
     }
+    /// A name for a new tensor in an example: the program has nothing of this name.
+    pub fn unused_tensor_name(&self) -> String {
+        let words = ["U", "V", "W", "Z"].into_iter().map(str::to_owned);
+        let numbered = (2..).map(|number| format!("U{number}"));
+        let mut names = words.chain(numbered);
+        names.find(|name| self.names().find_symbol(name).is_none()).unwrap_or_default()
+    }
     /// The HostUnit of a number: `axpy`, or `HostUnit0`.
     pub fn unit_name(&self, number: u32) -> String {
         let unit = self.unit_by_number(number).map(|id| &self.units[id]);

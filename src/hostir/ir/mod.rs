@@ -20,6 +20,7 @@
 mod communication;
 pub mod definitions;
 pub mod edit;
+mod enclosing;
 mod expr;
 pub mod functions;
 mod given_names;
@@ -38,7 +39,9 @@ mod program;
 mod quoted;
 mod rank_scalars;
 mod roots;
+mod scalar_dependence;
 pub mod scalar_names;
+mod shifted_peer;
 mod short_expr;
 mod sized_mesh;
 mod statement_label;
@@ -51,6 +54,7 @@ mod unread;
 
 pub use communication::{CommBackend, MessageDirection, MessageProtocol};
 pub use definitions::IndexDefinitions;
+pub use enclosing::{EnclosingOp, OffsetExpr, branch_condition, enclosing_ops, upper_bound};
 pub use expr::{BinaryOp, Expr, ExprArena, MeshCoordinate, UnaryOp};
 pub use given_names::{NO_MESH, RESERVED_WORDS, is_given_name, is_identifier, is_numbered_name, is_reserved_word};
 pub use hir2_words::{
@@ -80,7 +84,9 @@ pub use quoted::{
 pub use rank_scalars::RankScalars;
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
-pub use scalar_names::{FreeName, NameFinding, free_names, scan_names};
+pub use scalar_dependence::depends_on_scalar;
+pub use scalar_names::{FreeName, NameFinding, free_names, scan_names, sub_expressions};
+pub use shifted_peer::ShiftedPeer;
 pub use short_expr::{short_expr_text, wrapped_parts};
 pub use sized_mesh::{GivenSizes, MeshSize, MeshSizeSource, MeshTextPiece, SizedMeshes};
 pub use statement_label::{handle_element_phrase, handle_label, handle_phrase, op_display_name, statement_label};

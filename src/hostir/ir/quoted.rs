@@ -133,8 +133,7 @@ pub fn quoted_expr(program: &Program, expr: ExprId) -> Quoted {
 /// An expression in a message, without its outer brackets.
 pub fn quoted_bare_expr(program: &Program, expr: ExprId) -> Quoted {
     let printed = expr_text(program, expr);
-    let bare = printed.trim_start_matches("( ").trim_end_matches(" )").to_owned();
-    Quoted::spelled(PartKind::Scalar, bare, short_expr_text(program, expr))
+    Quoted::spelled(PartKind::Scalar, without_brackets(&printed).to_owned(), short_expr_text(program, expr))
 }
 
 /// A scalar or the text of an expression in a message.

@@ -108,8 +108,22 @@ fn infer_permute(program: &Program, op: &Op, operands: &[TensorId]) -> Option<Te
     let operand = *operands.first()?;
     let domains = stored_domains(program, operand);
     let perm = op.ints_attr(AttrKey::Perm)?;
-    let order = perm.iter().map(|&from| domains.get(usize::try_from(from).ok()?).copied());
+    let order = completed_order(perm, domains.len()).into_iter().map(|from| domains.get(from).copied());
     Some(TensorType::with_domains_of(program, operand, order.collect::<Option<_>>()?))
+}
+
+/// An order with each position once: a repeated one is replaced by one that is missing, so that a wrong permutation has
+/// one error.
+pub(crate) fn completed_order(perm: &[i64], rank: usize) -> Vec<usize> {
+    let given: Vec<Option<usize>> =
+        perm.iter().map(|&from| usize::try_from(from).ok().filter(|&from| from < rank)).collect();
+    let mut missing = (0..rank).filter(|from| !given.contains(&Some(*from)));
+    let order =
+        given.iter().enumerate().map(|(at, from)| match from.filter(|from| !given[..at].contains(&Some(*from))) {
+            Some(from) => from,
+            None => missing.next().unwrap_or(rank),
+        });
+    order.collect()
 }
 
 fn is_permutation(order: &[u32]) -> bool {

@@ -178,7 +178,11 @@ fn check_dtype(program: &Program, op: OpId, host: TensorId, inner: TensorId, dia
         let message = message!("`{}` is {}, but the {} declares `{}` as {}", name, a, unit, other, b);
         let note = Message::advice(
             "give both one element type",
-            format!("convert it in front of the call, as in `U = {wanted}({})`", program.tensor_name(host)),
+            format!(
+                "convert it in front of the call, as in `{} = {wanted}({})`",
+                program.unused_tensor_name(),
+                program.tensor_name(host)
+            ),
         );
         let diag = Diag::error(codes::UNIT_TENSOR, program.op_span(op), message).with_note(note);
         diags.push(with_declaration(diag, program, inner, op));

@@ -130,14 +130,27 @@ pub(super) fn link_reduced(
     Err(AxisMismatch {
         code: codes::NO_REDUCED_AXIS,
         message: message!("`{}` is the result of a reduction but has no reduction axis", name),
-        note: unreduced_type_note(program, to),
+        note: unreduced_type_note(program, from, to),
         tensor: Some(to.tensor),
     })
 }
 
 /// The type of a result that has all axes of the operand, none of them reduced: the last one is taken for that.
-fn unreduced_type_note(program: &Program, to: &LinkSide) -> Message {
-    let stored = stored_domains(program, to.tensor);
+fn unreduced_type_note(program: &Program, from: &LinkSide, to: &LinkSide) -> Message {
+    let [operand, written] = [from, to].map(|side| stored_domains(program, side.tensor));
+    // An axis of one element is a reduced one that was kept.
+    let kept = written.iter().position(|domain| program.exprs().as_int(domain.extent) == Some(1));
+    let kept = kept.filter(|_| operand.len() == written.len() && program.is_hir2());
+    if let Some(kept) = kept {
+        return message!(
+            "write `{}: {}[{}]`: a reduced axis is marked by `r.` and left out, and `broadcast` puts one of one element \
+             there",
+            program.quoted_tensor(to.tensor),
+            quoted_type(program.tensor(to.tensor).dtype),
+            axis_list(program, &operand, &[kept])
+        );
+    }
+    let stored = written;
     if !program.is_hir2() || stored.is_empty() {
         let example = Quoted::spelled(PartKind::Axis, "rS1{i1}", "r.i1");
         return message!("write the reduced axis as `r` in the result, for example `{}`", example);

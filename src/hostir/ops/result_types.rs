@@ -6,8 +6,8 @@
 use super::spec::Infer;
 use crate::diag::{Message, codes, count_text, message};
 use crate::ir::{
-    AttrKey, AttrValue, DType, ExprId, IterDomain, IterType, MeshId, Op, OpKind, Program, Symbol, TensorId,
-    quoted_axis, quoted_head, quoted_type,
+    AttrKey, AttrValue, DType, ExprId, IterDomain, IterType, MeshId, OffsetExpr, Op, OpKind, Program, Symbol, TensorId,
+    quoted_axis, quoted_head, quoted_type, short_expr_text,
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -130,6 +130,11 @@ pub fn explain_missing_type(program: &Program, op: &Op, name: &str) -> Option<Mi
     if let Some(AttrValue::Bools(flags)) = op.attr(AttrKey::Flags) {
         return wrong_flags(program, op, operand, flags, stored.len());
     }
+    if let Some(axes) = sliced_axes(program, op).or_else(|| joined_axes(program, op)) {
+        let dtype = quoted_type(program.tensor(operand).dtype);
+        let note = message!("write `{}: {}[{}] = ..`", name, dtype, axes.join(", "));
+        return Some(MissingType { code: codes::NO_TYPE, message: None, note });
+    }
     op.attr(AttrKey::ReduceOp)?;
     let dtype = quoted_type(program.tensor(operand).dtype);
     let reduced = stored.len().checked_sub(1)?;
@@ -143,6 +148,40 @@ pub fn explain_missing_type(program: &Program, op: &Op, name: &str) -> Option<Mi
         program.quoted_tensor(operand)
     );
     Some(MissingType { code: codes::NO_TYPE, message: None, note })
+}
+
+/// The extents of the result of a `slice` whose steps are 1: the length of each range.
+fn sliced_axes(program: &Program, op: &Op) -> Option<Vec<String>> {
+    let Some(AttrValue::Ranges(ranges)) = op.attr(AttrKey::Ranges) else { return None };
+    let lengths = ranges.iter().filter(|_| program.is_hir2()).map(|&[start, stop, step]| {
+        let exprs = program.exprs();
+        exprs.as_int(step).filter(|step| *step == 1)?;
+        Some(match exprs.as_int(start) {
+            Some(start) => OffsetExpr::of_sum(program, stop, start.checked_neg()?).short_text(program),
+            None => format!("{} - ({})", short_expr_text(program, stop), short_expr_text(program, start)),
+        })
+    });
+    let lengths: Option<Vec<String>> = lengths.collect();
+    lengths.filter(|lengths| !lengths.is_empty())
+}
+
+/// The extents of the result of a `cat`: along its axis the sum of the operands' extents.
+fn joined_axes(program: &Program, op: &Op) -> Option<Vec<String>> {
+    if op.kind != OpKind::Cat || !program.is_hir2() {
+        return None;
+    }
+    let axis = usize::try_from(program.exprs().as_int(op.expr_attr(AttrKey::Dim)?)?).ok()?;
+    let operands: Vec<DomainList> = op.input_tensors().map(|tensor| stored_domains(program, tensor)).collect();
+    let first = operands.first()?;
+    let extents = first.iter().enumerate().map(|(at, domain)| match at == axis {
+        false => Some(short_expr_text(program, domain.extent)),
+        true => {
+            let parts: Option<Vec<String>> =
+                operands.iter().map(|domains| Some(short_expr_text(program, domains.get(at)?.extent))).collect();
+            Some(parts?.join(" + "))
+        }
+    });
+    extents.collect()
 }
 
 /// The axes of a type, those at some positions as reductions: `m, r.k`.

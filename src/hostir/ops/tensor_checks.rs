@@ -177,13 +177,14 @@ fn conversion_note(program: &Program, id: OpId, a: TensorId, b: TensorId) -> Mes
     let name = program.tensor_name(operand);
     let inputs: Vec<DType> = op.input_tensors().map(|tensor| program.tensor(tensor).dtype).collect();
     let are_alike = inputs.windows(2).all(|pair| pair[0] == pair[1]);
+    let free = program.unused_tensor_name();
     let hir2 = match is_result(kept) && are_alike {
         // Only the result differs.
         true => format!(
-            "the result is {from}: convert it in a statement of its own, as in `U = ..` and `{} = {to}(U)`",
+            "the result is {from}: convert it in a statement of its own, as in `{free} = ..` and `{} = {to}({free})`",
             program.tensor_name(kept)
         ),
-        false => format!("convert one of them in a statement of its own, as in `U = {to}({name})`"),
+        false => format!("write `{free} = {to}({name})` in front of this, and `{free}` here in the place of `{name}`"),
     };
     Message::advice("convert with a cast, for example `__to_float(..)`", hir2)
 }

@@ -265,6 +265,14 @@ impl<'a> PlanBuilder<'a> {
     pub(crate) fn take_insts(&mut self, start: usize) -> Vec<InstKind> {
         self.plan.insts.take_tail(start).into_iter().map(|inst| inst.kind).collect()
     }
+    /// The op that is being lowered.
+    pub(crate) fn current_op(&self) -> OpId {
+        self.op
+    }
+    /// The indices of the loops around the op that is being lowered, with their values, the outermost first.
+    pub(crate) fn loop_indices(&self) -> &[(Symbol, i64)] {
+        &self.scope.indices
+    }
     /// Returns true while a loop's iteration is being lowered.
     pub(crate) fn is_in_loop(&self) -> bool {
         !self.scope.indices.is_empty()

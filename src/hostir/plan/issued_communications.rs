@@ -1,6 +1,6 @@
 //! The communications that a rank's host has issued: their communicators, their handles, and the open group.
 
-use super::{CommSlot, PlanCommunicator, WorkSlot};
+use super::{CommSlot, LoopIteration, PlanCommunicator, WorkSlot};
 use crate::ir::{AttrKey, IdVec, OpId, Program};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -30,6 +30,19 @@ pub(crate) struct HandleStatements {
     pub(crate) ops: SmallVec<[OpId; 1]>,
     /// True if they have elements.
     pub(crate) is_array: bool,
+    /// The first and the last start so far; `None` before the first.
+    pub(crate) starts: Option<[HandleStart; 2]>,
+    /// The least and the greatest element that was started.
+    pub(crate) elements: Option<[i64; 2]>,
+}
+
+/// A start of what a handle names.
+#[derive(Clone, Debug)]
+pub(crate) struct HandleStart {
+    /// The statement.
+    pub(crate) op: OpId,
+    /// The indices of the loops around it.
+    pub(crate) indices: LoopIteration,
 }
 
 /// By element: what is pending; without elements there is one, `None`.
@@ -72,6 +85,19 @@ impl IssuedCommunications {
     /// The statements that start what a handle names.
     pub(crate) fn posts_of_handle(&self, number: u32) -> Option<&HandleStatements> {
         self.handles.get(&number)
+    }
+
+    /// Records the place of a start for messages about its handle.
+    pub(crate) fn note_start(&mut self, number: u32, element: Option<i64>, start: HandleStart) {
+        let Some(known) = self.handles.get_mut(&number) else { return };
+        if let Some(element) = element {
+            let [least, most] = known.elements.unwrap_or([element; 2]);
+            known.elements = Some([least.min(element), most.max(element)]);
+        }
+        match &mut known.starts {
+            Some([_, last]) => *last = start,
+            none => *none = Some([start.clone(), start]),
+        }
     }
 
     /// Registers a communication or group under its handle. Returns an earlier one that is still pending and that the

@@ -75,7 +75,7 @@ pub use inst::{
 pub(crate) use inst_fields::ViewMotion;
 pub(crate) use inst_list::RepeatedBody;
 pub use inst_questions::InstRole;
-pub(crate) use issued_communications::HandlePost;
+pub(crate) use issued_communications::{HandlePost, HandleStart};
 pub use launch_inst::{LaunchArgument, LaunchInst, UserKernel};
 pub(crate) use layout::shard_place;
 pub use library_gemm::{BatchAxis, LibraryBias, LibraryGemm, MatrixOrder, PerOperand, is_library_gemm};

@@ -75,11 +75,21 @@ pub(super) fn report_deadlock(
     if blocked.len() > MOST_NOTES {
         diag = diag.with_note(message!("and {} more", blocked.len() - MOST_NOTES));
     }
-    diag.notes.extend(cause_note(&blocked, ranks));
+    let cause = find_cause(&blocked, ranks);
+    let is_known = cause.is_some();
+    if let Some(DeadlockCause { note, other }) = cause {
+        diag.notes.push(note);
+        if let Some((rank, inst, text)) = other {
+            let op = ranks[rank].inst(inst).origin.op;
+            if !shown.contains(&op) {
+                diag = diag.with_label(prepared.labels.op_span(op), text);
+            }
+        }
+    }
     match cycle {
         Some(cycle) => {
             let mut diag = diag.with_note(cycle_text(prepared, &cycle, ranks));
-            if cycle.iter().all(|entry| waits_for_message(entry, ranks)) {
+            if !is_known && cycle.iter().all(|entry| waits_for_message(entry, ranks)) {
                 diag = diag.with_note(group_advice());
             }
             match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
@@ -94,7 +104,7 @@ pub(super) fn report_deadlock(
             Some(text) => {
                 let diag = diag.with_note(text);
                 match blocked.iter().any(|entry| waits_for_members(entry, ranks)) {
-                    true => diag.with_note("all members of a team start its collectives: start this one on every path"),
+                    true => diag.with_note(absent_members_advice(&blocked, ranks)),
                     false => diag,
                 }
             }
@@ -103,10 +113,49 @@ pub(super) fn report_deadlock(
     }
 }
 
+/// The cause of a deadlock.
+struct DeadlockCause {
+    note: Message,
+    /// An instruction of a rank that the others do not wait in, and its label.
+    other: Option<(usize, InstId, Message)>,
+}
+
 /// The cause of a deadlock, if it is not the order of the communications.
-fn cause_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
+fn find_cause(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<DeadlockCause> {
     let team = team_note(blocked, ranks).or_else(|| team_order_note(blocked, ranks));
-    team.or_else(|| mixed_backend_note(blocked, ranks)).or_else(|| missing_message_note(blocked, ranks))
+    let team = team.map(|note| DeadlockCause { note, other: None });
+    team.or_else(|| mixed_backend_cause(blocked, ranks)).or_else(|| missing_message_cause(blocked, ranks))
+}
+
+/// The repair of a collective that some members never start.
+fn absent_members_advice(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Message {
+    let mut started: Vec<i64> =
+        blocked.iter().filter(|entry| waits_for_members(entry, ranks)).map(|entry| entry.rank as i64).collect();
+    started.sort_unstable();
+    started.dedup();
+    let all = "all members of a team start its collectives: start this one on every path";
+    match started.len() {
+        0 | 1 => all.into(),
+        _ => message!("{}, or name those that do start it, `{}`", all, team_argument(&started)),
+    }
+}
+
+/// `team=[0, 1]`, or `team=(0 1)`.
+fn team_argument(devices: &[i64]) -> Message {
+    message!("team={}", quoted_team(devices))
+}
+
+/// The messages with which a rank is in a deadlock: those of its groups, and the one that it waits in.
+fn open_messages(blocked: &[BlockedWait]) -> impl Iterator<Item = (usize, InstId)> {
+    let open = blocked.iter().flat_map(|entry| entry.messages.iter().map(move |inst| (entry.rank, *inst)));
+    open.chain(blocked.iter().map(|entry| (entry.rank, entry.inst)))
+}
+
+/// The messages of a plan in the other direction than a message of another rank, with their headers.
+fn other_sides(queues: &RankQueues<'_>, own: MessageHeader) -> impl Iterator<Item = (InstId, MessageHeader)> {
+    let sends = !own.direction.is_send();
+    let messages = queues.plan.cursor().filter_map(|(id, inst)| Some((id, *inst.kind.message()?)));
+    messages.filter(move |(_, message)| message.direction.is_send() == sends)
 }
 
 /// Returns true if a rank waits for others to start a collective.
@@ -171,57 +220,88 @@ fn team_order_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option
 }
 
 /// Explains that one side of a message is on a stream, and the other one on a communicator.
-fn mixed_backend_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
-    blocked.iter().find_map(|entry| {
-        let own = *ranks[entry.rank].inst(entry.inst).kind.message().filter(|message| message.comm.is_none())?;
-        let peer = *ranks.get(own.peer as usize)?;
-        let rank = ranks[entry.rank].plan.rank;
-        let has_answer = !stream_answers(peer, !own.direction.is_send(), rank).is_empty();
-        let is_other = count_messages(peer, !own.direction.is_send(), rank) > 0;
-        let [does, answers] = if own.direction.is_send() { ["sends", "receives"] } else { ["receives", "sends"] };
-        (is_other && !has_answer).then(|| {
-            message!(
-                "rank {} {} with `{}`, and rank {} {} with `{}`: give both sides one of them",
-                rank,
-                does,
-                quoted_argument("backend", "CUDA"),
-                own.peer,
-                answers,
-                quoted_argument("backend", "NCCL")
-            )
-        })
+fn mixed_backend_cause(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<DeadlockCause> {
+    open_messages(blocked).find_map(|(rank, inst)| {
+        let own = *ranks[rank].inst(inst).kind.message()?;
+        let (peer, me) = (*ranks.get(own.peer as usize)?, ranks[rank].plan.rank);
+        let on_stream = own.comm.is_none();
+        let answers: Vec<(InstId, MessageHeader)> =
+            other_sides(peer, own).filter(|(_, answer)| answer.peer == me).collect();
+        let has_answer = answers.iter().any(|(_, answer)| answer.comm.is_none() == on_stream);
+        let &(other, _) = answers.first().filter(|_| !has_answer)?;
+        let [does, answered] = if own.direction.is_send() { ["sends", "receives"] } else { ["receives", "sends"] };
+        let [with, with_other] = if on_stream { ["CUDA", "NCCL"] } else { ["NCCL", "CUDA"] };
+        let note = message!(
+            "rank {} {} with `{}`, and rank {} {} with `{}`: give both sides one of them",
+            me,
+            does,
+            quoted_argument("backend", with),
+            own.peer,
+            answered,
+            quoted_argument("backend", with_other)
+        );
+        let text = message!("rank {} {} with `{}`", own.peer, answered, quoted_argument("backend", with_other));
+        Some(DeadlockCause { note, other: Some((own.peer as usize, other, text)) })
     })
 }
 
 /// Explains that a rank sends more messages to another one in the whole program than that one receives from it, or
 /// receives more than that one sends.
-fn missing_message_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
-    let open = blocked.iter().flat_map(|entry| entry.messages.iter().map(move |inst| (entry.rank, *inst)));
-    let single = blocked.iter().map(|entry| (entry.rank, entry.inst));
-    open.chain(single).find_map(|(rank, inst)| {
+fn missing_message_cause(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<DeadlockCause> {
+    open_messages(blocked).find_map(|(rank, inst)| {
         let own = *ranks[rank].inst(inst).kind.message().filter(|message| message.comm.is_some())?;
-        let peer = ranks.get(own.peer as usize)?;
+        let (peer, me) = (*ranks.get(own.peer as usize)?, ranks[rank].plan.rank);
         let posted = count_messages(ranks[rank], own.direction.is_send(), own.peer);
-        let answered = count_messages(peer, !own.direction.is_send(), ranks[rank].plan.rank);
-        (posted > answered).then(|| {
-            let [does, answers, missing] = match own.direction.is_send() {
-                true => ["sends to", "receives from", "recv"],
-                false => ["receives from", "sends to", "send"],
-            };
-            message!(
-                "rank {} {} rank {} {}, but rank {} {} rank {} {}: a {} there is missing, or this one is too many",
-                rank,
+        let answered = count_messages(peer, !own.direction.is_send(), me);
+        if posted <= answered {
+            return None;
+        }
+        let [does, answers, missing] = match own.direction.is_send() {
+            true => ["sends to", "receives from", "recv"],
+            false => ["receives from", "sends to", "send"],
+        };
+        let others: Vec<(InstId, MessageHeader)> =
+            other_sides(peer, own).filter(|(_, answer)| answer.comm.is_some()).collect();
+        if answered == 0
+            && let Some(&(other, answer)) = others.iter().find(|(_, answer)| is_unanswered(peer, *answer, ranks))
+        {
+            let note = message!(
+                "rank {} {} rank {}, but rank {} {} rank {}: each side names the other one",
+                me,
                 does,
                 own.peer,
-                times_text(posted),
                 own.peer,
                 answers,
-                rank,
-                times_text(answered),
-                message_word(missing)
-            )
-        })
+                answer.peer
+            );
+            let text = message!("rank {} {} rank {} here", own.peer, answers, answer.peer);
+            return Some(DeadlockCause { note, other: Some((own.peer as usize, other, text)) });
+        }
+        let note = message!(
+            "rank {} {} rank {} {}, but rank {} {} rank {} {}: a {} there is missing, or this one is too many",
+            me,
+            does,
+            own.peer,
+            times_text(posted),
+            own.peer,
+            answers,
+            rank,
+            times_text(answered),
+            message_word(missing)
+        );
+        let other = others.iter().find(|(_, answer)| answer.peer == me).map(|&(other, _)| {
+            let text = message!("rank {} {} rank {} here, {}", own.peer, answers, me, times_text(answered));
+            (own.peer as usize, other, text)
+        });
+        Some(DeadlockCause { note, other })
     })
+}
+
+/// Returns true if a rank posts more messages like one of its own than its peer answers.
+fn is_unanswered(queues: &RankQueues<'_>, own: MessageHeader, ranks: &[&RankQueues<'_>]) -> bool {
+    let posted = count_messages(queues, own.direction.is_send(), own.peer);
+    let peer = ranks.get(own.peer as usize);
+    peer.is_none_or(|peer| posted > count_messages(peer, !own.direction.is_send(), queues.plan.rank))
 }
 
 /// `recv`, or `P2PCommunication` of the other direction.

@@ -6,7 +6,7 @@ use super::range_candidates::equal_ranges;
 use super::rank_condition::condition_of_rank_0;
 use super::text_change::{Candidate, CandidateIdea, TextChange};
 use super::wait_candidates::posts_of_wait;
-use crate::ir::AttrKey;
+use crate::ir::{AttrKey, ShiftedPeer, expr_text};
 
 /// The arguments that the sides of a communication give alike. Those that are guesses decide what is computed.
 const COMMON_ARGUMENTS: &[(&str, CandidateIdea)] = &[
@@ -30,6 +30,7 @@ pub(super) fn make_agree(outline: &Outline<'_>, primary: usize, others: &[usize]
     for (number, &first) in posts.iter().enumerate() {
         for &second in posts[number + 1..].iter().filter(|&&second| second != first) {
             found.extend(give_alike(outline, first, second));
+            found.extend(answer_peer(outline, first, second));
             found.extend(equal_ranges(outline, first, second));
         }
     }
@@ -37,7 +38,8 @@ pub(super) fn make_agree(outline: &Outline<'_>, primary: usize, others: &[usize]
         found.extend(group_messages(outline, post));
         found.extend(start_earlier(outline, post));
     }
-    found.extend(same_path(outline, &posts));
+    found.extend(same_path(outline, &posts, false));
+    found.extend(same_path(outline, &posts, true).map(|change| change.with_idea(CandidateIdea::Guess)));
     found.extend(posts.iter().filter_map(|&post| start_on_all(outline, post)));
     found
 }
@@ -62,6 +64,26 @@ fn give_alike(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candida
         found.extend(changes.map(|change| change.with_idea(*idea)));
     }
     found
+}
+
+/// Candidates that let the peer of a message answer that of another one: sends to the right are received from the left.
+fn answer_peer(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
+    let sides = [first, second].map(|at| outline.op(at).word_attr(AttrKey::Type));
+    if sides[0] == sides[1] {
+        return Vec::new();
+    }
+    let peers = [first, second].map(|at| {
+        let peer = outline.op(at).expr_attr(AttrKey::Peer).filter(|_| outline.kind(at).is_message());
+        peer.map(|peer| (peer, ShiftedPeer::of_expr(outline.program, peer)))
+    });
+    let [Some((one, shift)), Some((other, other_shift))] = peers else { return Vec::new() };
+    let (program, changes) = (outline.program, [(second, other, shift), (first, one, other_shift)]);
+    let changes = changes.into_iter().filter_map(|(at, old, shift)| {
+        let (old, new) = (expr_text(program, old), shift?.inverse()?.printed_text(program));
+        let [old, new] = [old, new].map(|peer| format!("peer={peer}"));
+        if old == new { None } else { TextChange::new(outline).with_changed(at, &old, &new)?.into_candidate() }
+    });
+    changes.map(|change| change.with_idea(CandidateIdea::Guess)).collect()
 }
 
 /// A statement with another argument in the place of one that it may have.
@@ -110,8 +132,8 @@ fn start_on_all(outline: &Outline<'_>, post: usize) -> Option<Candidate> {
     TextChange::new(outline).with_unwrapped(branch)?.into_candidate()
 }
 
-/// The candidate that lets all ranks take the path of rank 0 through branches that choose among communications.
-fn same_path(outline: &Outline<'_>, posts: &[usize]) -> Option<Candidate> {
+/// The candidate that lets all ranks take the path of rank 0 through branches that choose among collectives, or messages.
+fn same_path(outline: &Outline<'_>, posts: &[usize], of_messages: bool) -> Option<Candidate> {
     let mut branches: Vec<usize> = posts.iter().flat_map(|&post| outline.ancestors(post)).collect();
     branches.retain(|&at| outline.kind(at).is_branch());
     branches.sort_unstable();
@@ -121,7 +143,8 @@ fn same_path(outline: &Outline<'_>, posts: &[usize]) -> Option<Candidate> {
     for branch in branches {
         let Some(condition) = condition_of_rank_0(outline.program, outline.op(branch)) else { continue };
         let holds_collective = (branch + 1..outline.statements[branch].next).any(|at| {
-            outline.kind(at).is_communication() && !outline.kind(at).is_message() && outline.kind(at).is_post()
+            let kind = outline.kind(at);
+            kind.is_communication() && kind.is_message() == of_messages && (kind.is_post() || of_messages)
         });
         if !holds_collective {
             continue;

@@ -108,6 +108,8 @@ impl<'t> MendedText<'t> {
     fn own_edits(&mut self, diag: &Diag, starts: &[usize]) -> Option<(LineChange, Vec<TextEdit>)> {
         let mut fixes = diag.fixes.iter().filter(|fix| !fix.edits.is_empty());
         if let Some(fix) = fixes.find(|fix| fix.edits.iter().all(|edit| self.keeps_lines(edit))) {
+            // The order of axes that is written then may not be the one that is meant.
+            self.has_conflict |= diag.code == codes::PERMUTATION;
             let change = if diag.code.starts_with("H00") { LineChange::Spelling } else { LineChange::Guess };
             return Some((change, fix.edits.clone()));
         }
@@ -118,7 +120,8 @@ impl<'t> MendedText<'t> {
             return None;
         }
         let range = line_range(&self.text, starts, line);
-        let poisoned = PoisonedLine::of_line(&self.text[range.clone()])?;
+        let is_of_type = is_conflict(diag) || [codes::RANK, codes::DTYPE].contains(&diag.code);
+        let poisoned = PoisonedLine::of_line(&self.text[range.clone()], is_of_type)?;
         let names = if poisoned.is_part { &mut self.unwritten } else { &mut self.poisoned };
         names.insert(poisoned.target);
         self.has_conflict |= is_conflict(diag);

@@ -65,9 +65,27 @@ fn start_before(outline: &Outline<'_>, moved: usize, place: usize) -> Option<Can
         is_host_select(outline.kind(at)) && outline.op(at).output_tensors().all(|part| read.contains(&part))
     });
     let wait = waits_of(outline, number).find(|&wait| wait == moved + 1);
+    let place = first_own_slice(outline, place);
     slices
         .chain([moved])
         .chain(wait)
         .try_fold(TextChange::new(outline), |change, at| change.with_moved_beside(at, Place::Before(place)))?
         .into_candidate()
+}
+
+/// The first of the slices without names right in front of a statement that it uses, or the statement: what comes between
+/// them would give the slice a statement of its own.
+fn first_own_slice(outline: &Outline<'_>, statement: usize) -> usize {
+    if outline.group_of(statement).is_some() {
+        return statement;
+    }
+    let used: Vec<_> = outline.op(statement).all_tensors().collect();
+    let block = outline.statements[statement].block;
+    let before = (0..statement).rev().take_while(|&at| {
+        let mut parts = outline.op(at).output_tensors();
+        outline.statements[at].block == block
+            && is_host_select(outline.kind(at))
+            && parts.all(|part| used.contains(&part) && outline.program.tensor(part).name.is_none())
+    });
+    before.last().unwrap_or(statement)
 }

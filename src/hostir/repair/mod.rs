@@ -6,6 +6,7 @@
 //! only if there are no errors: a wrong program may need its waste elsewhere.
 
 mod agreement_candidates;
+mod bound_candidates;
 mod candidates;
 mod further;
 mod group_candidates;

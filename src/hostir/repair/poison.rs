@@ -27,8 +27,8 @@ pub(super) struct PoisonedLine {
 
 impl PoisonedLine {
     /// The statement of a line of `hir 2`; `None` if it does not only compute: ranks or streams that expect a
-    /// communication would wait for ever.
-    pub(super) fn of_line(line: &str) -> Option<Self> {
+    /// communication would wait for ever. With `keeps_result` the result of `A + B` is a copy of `A`.
+    pub(super) fn of_line(line: &str, keeps_result: bool) -> Option<Self> {
         let code = line.split("//").next().unwrap_or_default().trim_end();
         let start = statement_start(code)?;
         let statement = &code[start..];
@@ -44,10 +44,25 @@ impl PoisonedLine {
         }
         let text = match rest.starts_with(':') {
             true => format!("{target} = alloc"),
+            // What uses the result can be read, and is not about it.
+            false if rest.is_empty() && keeps_result => match infix_operand(value) {
+                Some(operand) => format!("{target} = Set({operand})"),
+                None => NO_EFFECT.to_owned(),
+            },
             false => NO_EFFECT.to_owned(),
         };
         Some(Self { place: start..code.len(), text, target: name.to_owned(), is_part: rest.starts_with('[') })
     }
+}
+
+/// The first operand of `A + B` with two names: the result mostly has its type.
+fn infix_operand(value: &str) -> Option<&str> {
+    let parts: Vec<&str> = value.split_whitespace().collect();
+    let [left, operator, right] = parts[..] else { return None };
+    let are_names = [left, right].iter().all(|name| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    (are_names && matches!(operator, "+" | "-" | "*" | "/")).then_some(left)
 }
 
 /// The first byte of the statement after the headers on its line; `None` if there is none.
@@ -85,7 +100,7 @@ mod tests {
 
     /// The line without what computes, and the name that it would have written.
     fn left_out(line: &str) -> Option<(String, String)> {
-        let poisoned = PoisonedLine::of_line(line)?;
+        let poisoned = PoisonedLine::of_line(line, false)?;
         Some((format!("{}{}", &line[..poisoned.place.start], poisoned.text), poisoned.target))
     }
 

@@ -4,7 +4,7 @@
 use super::outline::Outline;
 use super::text_change::{Candidate, TextChange};
 use crate::hir2::defaults::is_host_select;
-use crate::ir::{AttrKey, ExprId, expr_text};
+use crate::ir::{AttrKey, ExprId, depends_on_scalar, expr_text};
 
 /// Candidates that give the loops around two statements the same end.
 pub(super) fn equal_ranges(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
@@ -24,8 +24,9 @@ pub(super) fn whole_ranges(outline: &Outline<'_>, access: usize) -> Vec<Candidat
         let inside = around + 1..outline.statements[around].next;
         for select in inside.filter(|&at| is_host_select(outline.kind(at))) {
             let op = outline.op(select);
-            let taken = op.expr_attr(AttrKey::Index).map(|index| expr_text(outline.program, index));
-            if taken != outline.loop_index(around) {
+            let name = outline.loop_index(around).and_then(|name| outline.program.names().find_symbol(&name));
+            let index = op.expr_attr(AttrKey::Index);
+            if !index.zip(name).is_some_and(|(index, name)| depends_on_scalar(outline.program, index, name)) {
                 continue;
             }
             let axis = op.domain_attr(AttrKey::Axis).map(|axis| outline.program.domain(axis).extent);
@@ -42,9 +43,23 @@ fn loop_end(outline: &Outline<'_>, around: usize) -> Option<ExprId> {
 
 /// A loop with another end.
 fn with_end(outline: &Outline<'_>, around: usize, end: ExprId) -> Option<Candidate> {
-    let [old, new] = [loop_end(outline, around)?, end].map(|end| format!(" to {}", expr_text(outline.program, end)));
+    with_end_text(outline, around, &expr_text(outline.program, end))
+}
+
+/// A loop with another end, given as text.
+pub(super) fn with_end_text(outline: &Outline<'_>, around: usize, end: &str) -> Option<Candidate> {
+    let old = format!(" to {}", expr_text(outline.program, loop_end(outline, around)?));
+    let new = format!(" to {end}");
     if old == new {
         return None;
     }
-    TextChange::new(outline).with_changed(around, &old, &new)?.into_candidate()
+    // A loop on streams is two loops of the printed form: the first one only forks the streams.
+    let header = outline.statement_text(around);
+    let beside = outline.statements_beside(around).filter(|&at| at < around && outline.is_loop(at));
+    let fork = beside.last().filter(|&at| outline.statement_text(at) == header);
+    let change = TextChange::new(outline).with_changed(around, &old, &new)?;
+    match fork {
+        Some(fork) => change.with_changed(fork, &old, &new)?.into_candidate(),
+        None => change.into_candidate(),
+    }
 }

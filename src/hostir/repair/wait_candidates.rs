@@ -1,5 +1,6 @@
 //! Candidates about communications and their Waits.
 
+use super::bound_candidates::bound_waits;
 use super::memory_candidates::delete_waste;
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
@@ -134,10 +135,12 @@ fn use_places(outline: &Outline<'_>, post: usize, around: usize) -> Vec<Place> {
 /// Candidates for a Wait without a start, or a start before the last Wait.
 pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize]) -> Vec<Candidate> {
     if outline.kind(primary).is_wait() {
-        return match others.iter().any(|&post| is_in_other_branch(outline, post, primary)) {
+        let mut found = bound_waits(outline, primary, others);
+        found.extend(match others.iter().any(|&post| is_in_other_branch(outline, post, primary)) {
             true => others.iter().flat_map(|&post| move_into_branch(outline, primary, post)).collect(),
             false => delete_waste(outline, primary),
-        };
+        });
+        return found;
     }
     let mut found = make_array(outline, primary);
     found.extend(wait_late(outline, primary));

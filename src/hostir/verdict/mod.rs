@@ -1,6 +1,8 @@
 //! The verdict about a program, with the sizes, ranks and streams for which it holds.
 
+mod advice;
 mod group_order;
+mod output_advice;
 mod queue_waste;
 mod trusted;
 
@@ -87,6 +89,7 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, model: &Cost
         report.warnings.extend(queue_waste::check_queue_waste(program, prepared, model));
         report.warnings.extend(group_order::check_group_order(prepared, model));
     }
+    advice::add_advice(program, prepared, &mut report.errors);
     if strict {
         report.errors.extend(report.warnings.drain(..).map(Diag::into_error));
     }

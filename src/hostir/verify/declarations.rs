@@ -269,11 +269,19 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, fault
         let parallel = quoted_parallel_type(domain.parallel);
         let message =
             message!("`{}` of `{}` needs a mesh axis for `{}`, but its mesh has {}", axis, name, parallel, rank);
-        diags.push(Diag::error(codes::MESH_RANK, span, message).with_note(message!(
-            "`{}` is the last axis of the mesh, `{}` the second to last",
-            quoted_parallel_type(ParallelType::DIDx),
-            quoted_parallel_type(ParallelType::DIDy)
-        )));
+        let note = match mesh.shape.len() {
+            1 => message!(
+                "this mesh has one axis, `{}`: write `{}`",
+                quoted_parallel_type(ParallelType::DIDx),
+                quoted_axis(program, &IterDomain { parallel: ParallelType::DIDx, ..*domain })
+            ),
+            _ => message!(
+                "`{}` is the last axis of the mesh, `{}` the second to last",
+                quoted_parallel_type(ParallelType::DIDx),
+                quoted_parallel_type(ParallelType::DIDy)
+            ),
+        };
+        diags.push(Diag::error(codes::MESH_RANK, span, message).with_note(note));
         return;
     }
     check_extent(program, domain, mesh, &NamedAxis { tensor: name, axis, span }, diags);
@@ -336,11 +344,27 @@ fn check_extent(program: &Program, domain: &IterDomain, mesh: &DeviceMesh, named
         );
         let sizes = &program.given_names().sized.sizes;
         let size = sizes.iter().find(|size| size.value == i64::from(need)).map(|size| program.name(size.name));
-        diags.push(Diag::error(codes::DEVICE_EXTENT, *span, message).with_note(message!(
+        let note = message!(
             "the extent of a device axis counts all devices: write {}, or change the mesh",
             size.map_or_else(|| need.to_string(), |name| format!("`{name}`"))
-        )));
+        );
+        let diag = Diag::error(codes::DEVICE_EXTENT, *span, message).with_note(note);
+        diags.push(match mesh_of_devices(program, mesh, found) {
+            Some(note) => diag.with_note(note),
+            None => diag,
+        });
     }
+}
+
+/// The mesh that may be meant, if the axis has one device more: the end of a range is not in it.
+fn mesh_of_devices(program: &Program, mesh: &DeviceMesh, meant: i64) -> Option<Message> {
+    let first = *mesh.devices.first()?;
+    let count = i64::try_from(mesh.devices.len()).ok()?;
+    let is_range = mesh.shape.len() == 1 && mesh.devices.iter().copied().eq(first..first + mesh.devices.len() as u32);
+    (is_range && meant == count + 1 && program.is_hir2()).then(|| {
+        let end = i64::from(first) + meant;
+        message!("a range of devices ends before its end: {} devices are `{}..{}`", meant, first, end)
+    })
 }
 
 /// V2: inputs have different names.

@@ -6,8 +6,9 @@
 //! block.
 
 use super::declarations::ReferencedTensors;
+use crate::axes::stored_rank;
 use crate::diag::message;
-use crate::diag::{Diag, Diags, Span, codes};
+use crate::diag::{Diag, Diags, Message, Span, codes};
 use crate::ir::places::{tensor_span, with_declaration};
 use crate::ir::{
     AttrKey, AttrValue, BlockId, IdVec, Op, OpEffect, OpId, Program, TensorId, Value, bare_head, quoted_op,
@@ -177,7 +178,7 @@ impl FlowChecker<'_> {
                 message!("`{}` is used before it is defined", name),
             )
             .with_focus(name.clone())
-            .with_note(message!("make `{}` an input, allocate it, or move its definition up", name)),
+            .with_note(undefined_advice(self.program, tensor)),
         );
     }
 
@@ -210,14 +211,14 @@ impl FlowChecker<'_> {
             Some(number) => message!("output `{}` of {} is never defined", name, self.program.unit_name(number)),
         };
         let diag = Diag::error(codes::UNDEFINED_OUTPUT, tensor_span(self.program, tensor), message);
-        self.diags.push(match self.similar_result(tensor) {
-            Some((other, op)) => {
-                let other = self.program.quoted_tensor(other);
-                diag.with_label(self.program.op_span(op), message!("this writes `{}`", other)).with_note(message!(
-                    "write `{}` in place of `{}`, which nothing uses",
-                    name,
-                    other
-                ))
+        let meant = self.similar_result(tensor).or_else(|| self.lost_result(tensor));
+        self.diags.push(match meant {
+            Some((written, op)) => {
+                let other = self.program.quoted_tensor(written);
+                let is_input = self.program.inputs().contains(&Value::Tensor(written));
+                let reason = if is_input { "which is an input" } else { "which nothing uses" };
+                let note = message!("write `{}` in place of `{}`, {}", name, other, reason);
+                diag.with_label(self.program.op_span(op), message!("this writes `{}`", other)).with_note(note)
             }
             None => diag.with_note(message!("define `{}` with an op, or remove it from the outputs", name)),
         });
@@ -240,6 +241,30 @@ impl FlowChecker<'_> {
             found = found.or(written.map(|written| (written, id)));
         });
         found.filter(|(other, _)| !used.contains(other))
+    }
+
+    /// The only tensor that is computed and that nothing reads, or the only input that is written; and the op.
+    fn lost_result(&self, output: TensorId) -> Option<(TensorId, OpId)> {
+        let program = self.program;
+        let (mut read, mut written): (Vec<TensorId>, Vec<(TensorId, OpId)>) = (Vec::new(), Vec::new());
+        program.walk(program.body(), &mut |id| {
+            let op = program.op(id);
+            read.extend(op.input_tensors());
+            if op.kind.effect() == OpEffect::Pure {
+                written.extend(op.output_tensors().map(|result| (result, id)));
+            }
+        });
+        written.retain(|(result, _)| {
+            let is_input = program.inputs().contains(&Value::Tensor(*result));
+            let is_output = program.outputs().contains(&Value::Tensor(*result));
+            (is_input || !read.contains(result))
+                && !is_output
+                && stored_rank(program, *result) == stored_rank(program, output)
+        });
+        match written.as_slice() {
+            &[found] if program.is_hir2() => Some(found),
+            _ => None,
+        }
     }
 
     /// V12.
@@ -298,4 +323,13 @@ fn find_hiding_op(program: &Program, tensor: TensorId) -> Option<OpId> {
         is_defined |= op.output_tensors().any(|result| result == tensor);
     });
     found.filter(|_| !is_defined)
+}
+
+/// The repair of a tensor without a definition: an output is memory that the program allocates.
+fn undefined_advice(program: &Program, tensor: TensorId) -> Message {
+    let name = program.quoted_tensor(tensor);
+    match program.is_hir2() && program.outputs().contains(&Value::Tensor(tensor)) {
+        true => message!("an output that is written in parts needs memory: write `{} = alloc` above this", name),
+        false => message!("make `{}` an input, allocate it, or move its definition up", name),
+    }
 }

@@ -6,7 +6,7 @@ use super::scope::Meaning;
 use super::statements::ResultTarget;
 use super::{report, report_calls};
 use crate::axes::stored_rank;
-use crate::diag::{Diag, codes};
+use crate::diag::{Applicability, Diag, Fix, codes, message};
 use crate::hir2::defaults::{
     DEFAULT_CACHE_OP, cast_function, dtype_of_word, function_of_word, has_cache_op, is_callable, is_positional, keyword,
 };
@@ -17,7 +17,7 @@ use crate::ir::{
 };
 use crate::ir::{UnitId, result_count_text};
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
-use crate::ops::copy::copy_op;
+use crate::ops::copy::{completed_order, copy_op};
 use crate::ops::launch::post_op;
 use crate::ops::pointwise::pointwise_op;
 use crate::ops::reduce::{ONE_OF_EACH, unequal_members};
@@ -224,7 +224,15 @@ impl ProgramReader<'_> {
             }
             (ArgKind::Array, _) => AttrValue::Expr(self.scalar(arg.value)?),
             (ArgKind::Bools, ExprNode::List(items)) => AttrValue::Bools(self.flags_of(items, arg)?),
-            (ArgKind::Ints | ArgKind::Team, ExprNode::List(items)) => AttrValue::Ints(self.integers_of(items, arg)?),
+            (ArgKind::Ints | ArgKind::Team, ExprNode::List(items)) => {
+                let numbers = self.integers_of(items, arg)?;
+                match of.filter(|_| spec.key == Some(AttrKey::Perm)) {
+                    Some(tensor) => {
+                        AttrValue::Ints(self.checked_order(numbers, tensor, file.expr_span(arg.value)).into())
+                    }
+                    None => AttrValue::Ints(numbers),
+                }
+            }
             (ArgKind::Ranges, ExprNode::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg)?),
             (_, ExprNode::Error) => return None,
             _ => {
@@ -233,6 +241,31 @@ impl ProgramReader<'_> {
             }
         };
         Some(found)
+    }
+
+    /// The order of a `perm=`; after an error one that lists each axis once.
+    fn checked_order(&mut self, order: Box<[i64]>, tensor: TensorId, span: Span) -> Vec<i64> {
+        let rank = stored_rank(&self.program, tensor);
+        let completed: Vec<i64> = completed_order(&order, rank).into_iter().map(|from| from as i64).collect();
+        if completed == *order && order.len() == rank {
+            return completed;
+        }
+        let tensor = self.program.quoted_tensor(tensor);
+        let message = message!("`perm=` is not a permutation of the {} axes of `{}`", rank, tensor);
+        let diag = Diag::error(codes::PERMUTATION, span, message);
+        if order.len() != rank {
+            let note = format!("list each of 0 to {} once", rank.saturating_sub(1));
+            self.diags.push(diag.with_note(note));
+            return (0..rank as i64).collect();
+        }
+        let meant = format!("{completed:?}");
+        let fix = Fix {
+            applicability: Applicability::MaybeIncorrect,
+            ..Fix::replacement(format!("write `{meant}`"), span, meant.clone())
+        };
+        let note = format!("list each of 0 to {} once, as in `perm={meant}`", rank.saturating_sub(1));
+        self.diags.push(diag.with_note(note).with_fix(fix));
+        completed
     }
 
     /// The domain of stored axis number `axis` of an operand.

@@ -5,7 +5,7 @@ use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
 use crate::axes::logical_axes;
-use crate::diag::{Diag, codes};
+use crate::diag::{Applicability, Diag, Fix, codes};
 use crate::hir2::defaults::dtype_of_word;
 use crate::ir::{TensorId, short_expr_text};
 use hostir_grammar::Span;
@@ -99,6 +99,17 @@ impl ProgramReader<'_> {
         let args = &self.file.args[args.indices()];
         let (result, axes) = (self.source_text(self.file.expr_span(target.value)), self.extents_of_arguments(args));
         let dtype = self.dtype_of_arguments(args);
+        let is_declared = match *self.file.expr(target.value) {
+            ExprNode::Name(name) => self.tensor_of(name).is_some(),
+            _ => false,
+        };
+        let statement = match &axes {
+            _ if target.ty.is_some() => None,
+            _ if is_declared && !fills => Some(format!("{result} = {value}")),
+            Some(axes) if fills => Some(format!("{result} = full([{axes}], 1.0, {dtype})")),
+            Some(axes) => Some(format!("{result}: {dtype}[{axes}] = {value}")),
+            None => None,
+        };
         let note = match axes {
             _ if target.ty.is_some() => format!("write `{value}`: the extents are those of the type"),
             Some(axes) if fills => format!("write `{result} = full([{axes}], 1.0, {dtype})`"),
@@ -106,7 +117,18 @@ impl ProgramReader<'_> {
             None => format!("extents are part of the type: write `{result}: f32[m, n] = {value}`"),
         };
         let diag = Diag::error(codes::UNKNOWN_OP, name.span, format!("there is no op, kernel or function `{text}`"));
-        self.diags.push(diag.with_note(note));
+        let start = self.file.expr_span(target.value).start;
+        let last = args.last().map_or(name.span.end, |arg| arg.span.end);
+        let close = self.source.get(last as usize..).and_then(|rest| rest.find(')')).map(|at| last + at as u32 + 1);
+        let fix = statement.zip(close).map(|(statement, end)| Fix {
+            applicability: Applicability::MaybeIncorrect,
+            ..Fix::replacement(format!("write `{statement}`"), Span { start, end }, statement)
+        });
+        let diag = diag.with_note(note);
+        self.diags.push(match fix {
+            Some(fix) => diag.with_fix(fix),
+            None => diag,
+        });
         true
     }
 

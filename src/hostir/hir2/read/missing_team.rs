@@ -19,10 +19,24 @@ impl ProgramReader<'_> {
         self.diags.push(Diag::error(codes::MISSING_ARGUMENT, span, message).with_note(note));
     }
 
+    /// Advice on the mesh of a tensor in a program whose tensors have meshes of their own.
+    fn declared_mesh_advice(&self, tensor: TensorId) -> Message {
+        let mut meshes: Vec<&str> = self.shared.meshes.keys().map(|name| self.file.symbol_text(*name)).collect();
+        meshes.sort_unstable();
+        match meshes.as_slice() {
+            [] | [_] => "give the program a mesh, `on d:`, or write `team=[0, 1]`".into(),
+            several => {
+                let several: Vec<String> = several.iter().map(|mesh| format!("`@{mesh}`")).collect();
+                let name = self.program.quoted_tensor(tensor);
+                message!("write the mesh of `{}` after its axes where it is declared: {}", name, several.join(" or "))
+            }
+        }
+    }
+
     /// Advice on the mesh of a tensor: from the kernel that its value comes from, or from the program.
     fn mesh_advice(&self, tensor: TensorId) -> Message {
         let HeaderMesh::Known(Some(mesh)) = self.header_mesh else {
-            return "give the program a mesh, `on d:`, or write `team=[0, 1]`".into();
+            return self.declared_mesh_advice(tensor);
         };
         let (name, place) = (self.program.quoted_tensor(tensor), self.program.quoted_mesh(Some(mesh)));
         match self.kernel_without_mesh(tensor) {

@@ -43,7 +43,14 @@ pub(super) fn report_no_type(ops: OpRegistry, source: ResultSource, text: &str, 
         ResultSource::Memory => {
             message!("memory has the type that is written: `{}: f32[m, n] = alloc`", PartKind::Tensor.quote(text))
         }
-        ResultSource::Other | ResultSource::Op(..) => {
+        ResultSource::Op(kind, None) => {
+            message!(
+                "its arguments do not tell it: write `{}: f32[m, n] = {}(..)`",
+                PartKind::Tensor.quote(text),
+                PartKind::Op.quote(kind.name())
+            )
+        }
+        ResultSource::Other => {
             message!(
                 "write `{}: f32[m, n] = ..`; types are inferred for {}",
                 PartKind::Tensor.quote(text),
@@ -90,12 +97,37 @@ pub(super) fn report_missing(kind: OpKind, spec: &ArgSpec, span: Span, diags: &m
     );
 }
 
+/// The form here for an argument that reductions have in other languages.
+fn foreign_argument_note(kind: OpKind, found: &str) -> Option<&'static str> {
+    let is_reduction = kind.name() == "reduction";
+    Some(match found {
+        "axis" | "axes" | "dim" | "dims" if is_reduction => {
+            "the axes that are reduced are marked in the type of the result: `S: f32[m, r.n]` sums along `n`"
+        }
+        "keepdim" | "keepdims" if is_reduction => {
+            "a reduced axis is left out: an axis of one element is put back by `broadcast(S, flags=[false, true])`"
+        }
+        _ => return None,
+    })
+}
+
 pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgNode, diags: &mut Diags) {
     match arg.key {
         Some(key) => {
             let words: Vec<&str> =
                 kind.spec().args.iter().filter(|spec| spec.word.is_some() || spec.key.is_some()).map(keyword).collect();
-            report_argument_word(kind.name(), file.symbol_text(key.name), &words, key.span, diags);
+            let found = file.symbol_text(key.name);
+            if let Some(note) = foreign_argument_note(kind, found) {
+                let [name, word] = [PartKind::Op.quote(kind.name()), PartKind::Word.quote(found)];
+                return push(
+                    diags,
+                    codes::UNKNOWN_WORD,
+                    key.span,
+                    message!("`{}` has no argument `{}`", name, word),
+                    note,
+                );
+            }
+            report_argument_word(kind.name(), found, &words, key.span, diags);
         }
         None => {
             let most = kind.spec().args.iter().filter(|spec| is_positional(kind, spec)).count();

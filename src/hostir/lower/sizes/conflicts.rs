@@ -280,10 +280,12 @@ impl SizeSolver<'_> {
                 "{types}, and the result is {}: is {x} transposed? `Set.Permute` exchanges its axes",
                 self.result_shape(op)
             )
+        } else if a == b && !more {
+            format!("{types}: elements are multiplied by `{x} * {x}`")
         } else if self.are_alike(left[1], right[1]) && more {
             format!("{types}: is {y} transposed? `Set.Permute` exchanges its axes")
         } else if self.are_alike(left[1], right[1]) {
-            format!("{types}: is {y} transposed? `linear` takes its second operand so")
+            format!("{types}: is {y} transposed? `linear({x}, {y})` takes its second operand so")
         } else if self.are_alike(left[0], right[0]) {
             format!("{types}: is {x} transposed? `Set.Permute` exchanges its axes")
         } else {

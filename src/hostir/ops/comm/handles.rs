@@ -5,8 +5,11 @@
 
 use super::lowering::require_rank;
 use crate::diag::{Diag, Message, PartKind, Quoted, codes, message};
-use crate::ir::{OpId, Program, Value, bare_head, handle_element_phrase, handle_phrase, quoted_wait};
-use crate::plan::{HandlePost, InstKind, PlanBuilder, WorkSlot};
+use crate::ir::{
+    AttrKey, OffsetExpr, OpId, Program, RankScalars, Value, bare_head, branch_condition, depends_on_scalar,
+    enclosing_ops, handle_element_phrase, handle_phrase, quoted_wait, short_expr_text, upper_bound,
+};
+use crate::plan::{HandlePost, HandleStart, InstKind, PlanBuilder, WorkSlot};
 
 /// The maximum count of pending elements that a note lists.
 const MOST_ELEMENTS: usize = 8;
@@ -23,6 +26,8 @@ pub(super) fn register_post(cx: &mut PlanBuilder<'_>, post: HandlePost) -> Resul
     let Some(number) = op.number() else { return Ok(()) };
     let element = cx.handle_element(op)?;
     let here = post.op;
+    let indices = cx.loop_indices().iter().copied().collect();
+    cx.communications.note_start(number, element, HandleStart { op: here, indices });
     let Some(earlier) = cx.communications.register_post(number, element, post) else { return Ok(()) };
     if cx.communications.open_group().is_some() {
         return Ok(());
@@ -35,7 +40,18 @@ pub(super) fn register_post(cx: &mut PlanBuilder<'_>, post: HandlePost) -> Resul
         true => diag,
         false => diag.with_label(cx.program.op_span(earlier.op), "it is started here, too"),
     };
-    Err(diag.with_note("wait for the element before that, or use another element"))
+    let note = same_element_advice(cx, here, number, earlier.op == here);
+    Err(diag.with_note(note.unwrap_or_else(|| "wait for the element before that, or use another element".into())))
+}
+
+/// The repair of a loop whose iterations all start one element of an array.
+fn same_element_advice(cx: &PlanBuilder<'_>, post: OpId, number: u32, is_one_statement: bool) -> Option<Message> {
+    let element = cx.program.op(post).expr_attr(AttrKey::Element)?;
+    let &(index, _) = cx.loop_indices().last()?;
+    let is_fixed = is_one_statement && !depends_on_scalar(cx.program, element, index) && cx.program.is_hir2();
+    let name = cx.program.written_handle(number).filter(|_| is_fixed)?;
+    let (text, index) = (short_expr_text(cx.program, element), cx.program.name(index));
+    Some(format!("all iterations start `{name}[{text}]`: write `{name}[{index}]`, an element for each").into())
 }
 
 fn started_again(cx: &PlanBuilder<'_>, number: u32) -> Diag {
@@ -46,11 +62,26 @@ fn started_again(cx: &PlanBuilder<'_>, number: u32) -> Diag {
         None => quoted_wait(cx.program, number),
     };
     let message = message!("{} is started again before a {} for it", name, bare_head("Wait"));
-    let diag = cx.error_here(codes::POSTS, message).with_note(message!("add {} before the second start", wait));
+    let advice = match (&spoken, second_start_condition(cx, number)) {
+        (Some(name), Some(condition)) => {
+            Message::from(format!("add `if {condition}: wait {name}` before the start: the first iteration has none"))
+        }
+        _ => message!("add {} before the second start", wait),
+    };
+    let diag = cx.error_here(codes::POSTS, message).with_note(advice);
     match cx.is_in_loop() {
         true => diag.with_note(array_advice(cx.program, spoken.as_deref().unwrap_or("h"))),
         false => diag,
     }
+}
+
+/// The condition that all iterations but the first one which starts a communication have: `s > 0`.
+fn second_start_condition(cx: &PlanBuilder<'_>, number: u32) -> Option<String> {
+    let [first, _] = cx.communications.posts_of_handle(number)?.starts.as_ref()?;
+    let (&(index, _), &(same, value)) = (cx.loop_indices().last()?, first.indices.last()?);
+    let outer = first.indices.len() - 1;
+    let is_one_loop = index == same && cx.loop_indices().get(..outer)? == &first.indices[..outer];
+    is_one_loop.then(|| format!("{} > {value}", cx.program.name(index)))
 }
 
 /// The name of a handle in a text in `hir 2`: given, or a number that some statement waits for; `None` if the statement
@@ -117,10 +148,51 @@ fn not_started(cx: &PlanBuilder<'_>, number: u32, element: Option<i64>) -> Diag 
             cx.error_here(codes::POSTS, message)
         }
     };
-    match span {
+    let diag = match span {
         Some(span) => diag.with_label(span, message!("the {} names this communication", bare_head("Wait"))),
         None => diag,
+    };
+    match element.map_or_else(|| missing_start_note(cx, number), |_| None) {
+        Some(note) => diag.with_note(note),
+        None => diag,
     }
+}
+
+/// The reason why nothing was started: the steps of the loop that do, or the condition that does not hold on this rank.
+fn missing_start_note(cx: &PlanBuilder<'_>, number: u32) -> Option<Message> {
+    let program = cx.program;
+    let name = program.written_handle(number).filter(|_| program.is_hir2())?;
+    let posts = cx.communications.posts_of_handle(number)?;
+    let Some([_, last]) = &posts.starts else {
+        let scalars = RankScalars::new(program);
+        let around = enclosing_ops(program, *posts.ops.first()?);
+        let mut conditions = around.into_iter().filter_map(|around| branch_condition(program, around));
+        let condition = conditions.find(|condition| scalars.is_dependent(program, *condition))?;
+        let condition = short_expr_text(program, condition);
+        let meant = format!("if {condition}: wait {name}");
+        return Some(format!("`{name}` is started only where `{condition}`: write `{meant}`").into());
+    };
+    let (&(index, here), &(same, started)) = (cx.loop_indices().last()?, last.indices.last()?);
+    let around = enclosing_ops(program, last.op);
+    let mut conditions = around.iter().filter_map(|around| branch_condition(program, *around));
+    let condition = conditions.find(|condition| upper_bound(program, *condition, index).is_some())?;
+    let bound = upper_bound(program, condition, index)?;
+    let last_wait = here.checked_sub(1)?;
+    let lag = last_wait.checked_sub(started)?;
+    if index != same || lag < 0 {
+        return None;
+    }
+    let index_text = program.name(index);
+    let end = OffsetExpr { offset: bound.offset.checked_add(lag)?, ..bound }.short_text(program);
+    let condition = short_expr_text(program, condition);
+    Some(
+        format!(
+            "`{name}` was last started at {index_text}={started}, where `{condition}` held last, and waited for at \
+             {index_text}={last_wait}: let the loop end there, `for {index_text} in {end}:`, or wait in \
+             `if {index_text} < {end}:`"
+        )
+        .into(),
+    )
 }
 
 fn element_not_started(cx: &PlanBuilder<'_>, number: u32, element: i64) -> Diag {
@@ -134,5 +206,20 @@ fn element_not_started(cx: &PlanBuilder<'_>, number: u32, element: i64) -> Diag 
         [one] => format!("the only element that has been started and not waited for is {one}"),
         _ => format!("the elements that have been started and not waited for are {}{more}", list.join(", ")),
     };
-    cx.error_here(codes::ELEMENT_NOT_STARTED, message).with_note(note)
+    let diag = cx.error_here(codes::ELEMENT_NOT_STARTED, message);
+    match started_elements_note(cx, number) {
+        Some(started) => diag.with_note(started),
+        None => diag.with_note(note),
+    }
+}
+
+/// The elements that were started, for a Wait in a loop that counts them with a number more or less.
+fn started_elements_note(cx: &PlanBuilder<'_>, number: u32) -> Option<Message> {
+    let program = cx.program;
+    let [least, most] = cx.communications.posts_of_handle(number)?.elements?;
+    let written = OffsetExpr::of_sum(program, program.op(cx.current_op()).expr_attr(AttrKey::Element)?, 0);
+    let index = short_expr_text(program, written.base.filter(|_| written.offset != 0)?);
+    let is_index = cx.loop_indices().iter().any(|(name, _)| program.name(*name) == index);
+    let name = program.written_handle(number).filter(|_| is_index && program.is_hir2())?;
+    Some(format!("`{name}[{least}]` to `{name}[{most}]` were started: write `wait {name}[{index}]`").into())
 }

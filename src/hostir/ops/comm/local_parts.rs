@@ -29,6 +29,7 @@ pub(super) fn find_local_part(
             program.quoted_tensor(from.tensor)
         );
         let note = match name.split_once('[') {
+            Some((whole, _)) if program.tensor_name(to.tensor) == whole => gathered_note(program, to),
             Some((whole, items)) => slice_note(whole, items),
             None => {
                 let ty = sharded_type(program, op, from);
@@ -60,6 +61,21 @@ pub(super) fn find_local_part(
         return Some(AxisMismatch { code: codes::LOCAL_PART, message, note, tensor: Some(to.tensor) });
     }
     None
+}
+
+/// The note for a collective that takes a slice of its own result: the inputs that are sharded.
+fn gathered_note(program: &Program, to: &LinkSide) -> Message {
+    let inputs = program.inputs().iter().filter_map(|input| input.as_tensor());
+    let rank = to.stored_positions().len();
+    let sharded = inputs.filter(|input| {
+        let domains = program.domains(*input);
+        domains.len() == rank && domains.iter().any(|domain| domain.parallel.is_device())
+    });
+    let names: Vec<String> = sharded.map(|input| format!("`{}`", program.tensor_name(input))).collect();
+    match names.is_empty() {
+        true => "give it a tensor that is sharded over the team".into(),
+        false => message!("give it a tensor that is sharded over the team: {}", names.join(" or ")),
+    }
 }
 
 /// The note for a slice `whole[items`: without `own`, it keeps the axis over the devices.

@@ -6,8 +6,9 @@ use super::root_advice::{with_root_condition, with_team_of_root};
 use crate::diag::message;
 use crate::diag::{Diag, Message, PartKind, Quoted, codes, nearest_candidate};
 use crate::ir::{
-    AttrKey, CommBackend, DType, ExprId, MessageDirection, MessageProtocol, Op, OpId, RootAs, TensorId, bare_head,
-    coalescing_group, quoted_argument, quoted_bare_expr, quoted_head, quoted_type,
+    AttrKey, CommBackend, DType, Expr, ExprId, MeshCoordinate, MeshId, MessageDirection, MessageProtocol, Op, OpId,
+    Program, RankScalars, RootAs, TensorId, bare_head, coalescing_group, depends_on_scalar, quoted_argument,
+    quoted_bare_expr, quoted_head, quoted_type, short_expr_text, sub_expressions,
 };
 use crate::plan::{
     BufferView, CollectiveInst, CollectiveKind, CommSlot, HandlePost, InstKind, MemberSeat, MessageHeader, PlanBuilder,
@@ -285,6 +286,33 @@ fn check_layout(
     }
 }
 
+/// The other axis of the mesh along which a collective fits.
+fn fitting_axis(cx: &PlanBuilder<'_>, kind: CollectiveKind, sent: usize, received: usize) -> Option<Message> {
+    let (mesh, own) = cx.program.team_axis(cx.program.op(cx.current_op()))?;
+    let devices = cx.program.mesh(mesh);
+    let mut others = devices.mesh_coordinates().filter_map(|(coordinate, _)| match coordinate {
+        MeshCoordinate::Along(axis) if axis != own => Some((coordinate, devices.axis_extent(axis)?)),
+        _ => None,
+    });
+    let fitting = others.find(|(_, members)| kind.counts_fit(*members as usize, sent, received));
+    fitting.map(|(coordinate, members)| {
+        let over = cx.program.mesh_coordinate_name(mesh, coordinate);
+        message!("the teams of `{}` have {} members, which fits", quoted_argument("over", &over), members)
+    })
+}
+
+/// The collective of the same purpose that such sizes fit: with or without a sum.
+fn fitting_kind(kind: CollectiveKind, members: usize, sent: usize, received: usize) -> Option<CollectiveKind> {
+    let others: &[CollectiveKind] = match kind {
+        CollectiveKind::Allreduce => &[CollectiveKind::ReduceScatter],
+        CollectiveKind::ReduceScatter => &[CollectiveKind::Allreduce],
+        CollectiveKind::Allgather => &[CollectiveKind::AllToAll],
+        CollectiveKind::AllToAll => &[CollectiveKind::Allgather, CollectiveKind::Scatter],
+        _ => &[],
+    };
+    others.iter().copied().find(|other| other.counts_fit(members, sent, received))
+}
+
 /// Checks the element counts and types that one rank can check by itself.
 fn check_counts(
     cx: &PlanBuilder<'_>,
@@ -326,10 +354,24 @@ fn check_counts(
         let counts = [Some(sent), sent.checked_mul(members), sent.checked_div(members)];
         let needed = counts.into_iter().flatten().find(|&count| kind.counts_fit(members, sent, count));
         let diag = cx.error_here(codes::SHAPES, message);
-        return Err(match needed {
+        let diag = match needed {
             Some(needed) => {
                 diag.with_note(message!("{} needs {} elements on each rank", cx.quoted_tensor(received_tensor), needed))
             }
+            None => diag,
+        };
+        let diag = match fitting_axis(cx, kind, sent, received) {
+            Some(note) => diag.with_note(note),
+            None => diag,
+        };
+        let other = fitting_kind(kind, members, sent, received);
+        return Err(match other.filter(|_| cx.program.is_hir2()) {
+            Some(other) => diag.with_note(message!(
+                "these sizes are those of `{}({} -> {})`",
+                bare_head(other.name()).hir2_text().trim_matches('`'),
+                cx.quoted_tensor(sent_tensor),
+                cx.quoted_tensor(received_tensor)
+            )),
             None => diag,
         });
     }
@@ -346,20 +388,83 @@ fn check_counts(
     Ok(())
 }
 
+/// The repair of a peer that is the rank itself: one that is the same for all ranks is the other side's in a loop over
+/// these.
+fn own_peer_advice(cx: &PlanBuilder<'_>, expr: ExprId, me: u32) -> Message {
+    let is_fixed = !RankScalars::new(cx.program).is_dependent(cx.program, expr);
+    let index = cx.loop_indices().last().map(|(name, _)| cx.program.name(*name));
+    let zero = cx.loop_indices().iter().rev().find(|(name, _)| depends_on_scalar(cx.program, expr, *name));
+    match (is_fixed, index) {
+        (false, Some(_)) if cx.program.is_hir2() && zero.is_some() => {
+            let (name, value) = zero.map_or(("", 0), |(name, value)| (cx.program.name(*name), *value));
+            message!(
+                "at {}={} the peer is the rank itself: put this in `if {} != {}:`, and copy that part with `Set`",
+                name,
+                value,
+                name,
+                value
+            )
+        }
+        (true, Some(index)) if cx.program.is_hir2() && !names_index(cx, expr) => message!(
+            "the peer is the other rank: on rank {} write one that the loop counts, `{}`, not its own number",
+            me,
+            index
+        ),
+        _ => message!("guard the local case with `{}` and copy with `Set`", quoted_head("IF")),
+    }
+}
+
+/// Returns true if an expression depends on the index of a loop around the statement.
+fn names_index(cx: &PlanBuilder<'_>, expr: ExprId) -> bool {
+    cx.loop_indices().iter().any(|(name, _)| depends_on_scalar(cx.program, expr, *name))
+}
+
 /// The repair of a peer that ranks at an end do not have.
 fn missing_neighbour_advice(cx: &PlanBuilder<'_>, expr: ExprId, value: i64) -> Message {
+    if let Some(note) = grid_peer_advice(cx, expr) {
+        return note;
+    }
     let (peer, ranks) = (quoted_bare_expr(cx.program, expr), cx.env.ranks);
+    let short = short_expr_text(cx.program, expr);
     let bound = if value < 0 { ">= 0".to_owned() } else { format!("< {ranks}") };
     let condition = format!("{} {bound}", peer.printed());
-    let [branch, ring] = [format!("if {condition}:"), format!("wrap({}, {ranks})", peer.printed())];
     Message::advice(
         format!(
             "ranks at an end have no such peer: post it in `IF Manual ( {condition} ):`; in a ring the peer is \
              `( ( {} + {ranks} ) % {ranks} )`",
             peer.printed()
         ),
-        format!("ranks at an end have no such peer: write `{branch}` around it; in a ring the peer is `{ring}`"),
+        format!(
+            "ranks at an end have no such peer: write `if {short} {bound}:` around it; in a ring the peer is \
+             `wrap({short}, {ranks})`"
+        ),
     )
+}
+
+/// The number of a rank of a grid, for a peer that is computed from coordinates of a mesh of two axes.
+fn grid_peer_advice(cx: &PlanBuilder<'_>, expr: ExprId) -> Option<Message> {
+    let mesh = mesh_of_coordinate(cx.program, expr)?;
+    let &[rows, columns] = cx.program.mesh(mesh).shape.as_slice() else { return None };
+    let starts_at_0 = cx.program.mesh(mesh).devices.iter().copied().eq(0..rows * columns);
+    let name = cx.program.mesh_name(Some(mesh));
+    starts_at_0.then(|| {
+        message!(
+            "the ranks of `{}` count along its rows of {}: the rank at (y, x) is `{}.y * {} + {}.x`",
+            PartKind::Mesh.quote(name.clone()),
+            columns,
+            name,
+            columns,
+            name
+        )
+    })
+}
+
+/// The mesh of a coordinate in an expression.
+fn mesh_of_coordinate(program: &Program, expr: ExprId) -> Option<MeshId> {
+    match program.expr(expr) {
+        Expr::MeshCoordinate(mesh, MeshCoordinate::Along(_)) => Some(*mesh),
+        other => sub_expressions(other).iter().find_map(|&part| mesh_of_coordinate(program, part)),
+    }
 }
 
 /// An absolute peer.
@@ -377,7 +482,7 @@ fn peer_rank(cx: &PlanBuilder<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
     if peer == me {
         return Err(cx
             .error_here(codes::TEAM, format!("rank {me} cannot send to or receive from itself"))
-            .with_note(message!("guard the local case with `{}` and copy with `Set`", quoted_head("IF"))));
+            .with_note(own_peer_advice(cx, expr, me)));
     }
     Ok(peer)
 }

@@ -1,7 +1,7 @@
 //! The repair of a collective whose root is in another team, or has no data.
 
 use crate::diag::{Diag, Message, message};
-use crate::ir::{MeshCoordinate, Op, Program, RootAs, TensorId, quoted_argument};
+use crate::ir::{AttrKey, MeshCoordinate, Op, Program, RootAs, TensorId, quoted_argument, short_expr_text};
 
 /// Adds to the error about a root that is not in the team what its number means.
 pub(super) fn with_team_of_root(program: &Program, op: &Op, root: i64, members: usize, diag: Diag) -> Diag {
@@ -19,8 +19,18 @@ pub(super) fn with_team_of_root(program: &Program, op: &Op, root: i64, members: 
     }
     match (0..members as i64).contains(&root) {
         true => diag.with_note(message!("write `{}` if the root is counted from 0 in the team", position)),
-        false => diag,
+        false => diag.with_note(last_root_note(program, op, members)),
     }
+}
+
+/// The numbers that a root may have, for one that no rank has.
+fn last_root_note(program: &Program, op: &Op, members: usize) -> Message {
+    let last = members.saturating_sub(1);
+    let root = op.expr_attr(AttrKey::Root).map(|root| short_expr_text(program, root)).unwrap_or_default();
+    Message::advice(
+        format!("ranks count from 0: the last of {members} is {last}"),
+        format!("ranks count from 0, so the last of {members} is {last}: `root={root}` names none of them"),
+    )
 }
 
 /// The axis along which the teams of a communication are: `d.y`.

@@ -1,5 +1,6 @@
 //! V37, V38: allocations.
 
+use super::lowering::index_text;
 use super::sharing::{check_own_memory, element_count, mesh_difference};
 use crate::axes::{logical_axes, stored_position};
 use crate::diag::message;
@@ -7,7 +8,7 @@ use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId, bare_head, domain_text,
-    quoted_argument, quoted_expr, quoted_type,
+    quoted_argument, quoted_expr, quoted_type, short_expr_text,
 };
 use smallvec::SmallVec;
 
@@ -106,6 +107,14 @@ fn report_wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId
     diags.push(Diag::error(codes::ALLOCATE_SIZE, program.op_span(id), message).with_note(note).into_warning());
 }
 
+/// `n - 1` for the index -1 of an axis of n elements.
+fn index_from_end(program: &Program, extent: ExprId, index: i64) -> String {
+    match program.exprs().as_int(extent) {
+        Some(extent) => extent.saturating_add(index).to_string(),
+        None => format!("{} - {}", short_expr_text(program, extent), index.unsigned_abs()),
+    }
+}
+
 /// V34: a constant index of a select is inside its axis.
 pub(crate) fn check_select_index(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
@@ -128,6 +137,14 @@ pub(crate) fn check_select_index(program: &Program, id: OpId, diags: &mut Diags)
             Some(1) => "it has one element, with index 0".to_owned(),
             Some(extent) => format!("it has {extent} elements, with indices 0 to {}", extent - 1),
             None => "indices count from 0".to_owned(),
+        };
+        let note = match position.filter(|_| index < 0 && program.is_hir2()) {
+            Some((tensor, position)) => {
+                let meant = index_from_end(program, domain.extent, index);
+                let part = index_text(&program.tensor_name(tensor), position, &meant);
+                format!("indices count from 0, and none from the end: write `{part}`")
+            }
+            None => note,
         };
         diags.push(Diag::error(codes::SELECT_INDEX, program.op_span(id), message).with_note(note));
     }

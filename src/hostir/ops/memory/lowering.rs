@@ -3,7 +3,10 @@
 use crate::axes::LogicalAxis;
 use crate::diag::message;
 use crate::diag::{Diag, Message, codes, count_text};
-use crate::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, bare_head, quoted_type};
+use crate::ir::{
+    AttrKey, AttrValue, ExprId, Op, OpId, Program, TensorId, bare_head, depends_on_scalar, expr_text, quoted_type,
+    short_expr_text,
+};
 use crate::ops::comm::emit_mesh_allgather;
 use crate::ops::uneven_split::uneven_split;
 use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, stream_part};
@@ -139,12 +142,76 @@ pub(super) fn lower_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
             };
             let view = select_view(cx, input, &source, position, index);
             view.map_err(|diag| match op.expr_attr(AttrKey::Index) {
-                Some(expr) => cx.with_remainder_note(diag, expr, index),
+                Some(expr) => {
+                    let diag = with_index_range(cx, diag, [axis.extent, expr], position, input);
+                    cx.with_remainder_note(diag, expr, index)
+                }
                 None => diag,
             })?
         }
     };
     bind_subview(cx, input, result, view)
+}
+
+/// Adds to the error of an index the indices that its axis has, and the loop that goes on too long.
+fn with_index_range(
+    cx: &PlanBuilder<'_>,
+    diag: Diag,
+    [extent, index]: [ExprId; 2],
+    position: usize,
+    input: TensorId,
+) -> Diag {
+    let last = short_expr_text(cx.program, extent);
+    let last = match last.parse::<i64>() {
+        Ok(extent) => (extent - 1).to_string(),
+        Err(_) => format!("{last} - 1"),
+    };
+    let part = index_text(&cx.tensor_name(input), position, &last);
+    let short = short_expr_text(cx.program, index);
+    let mut indices = cx.loop_indices().iter().rev();
+    let counted = indices.find(|(name, _)| depends_on_scalar(cx.program, index, *name));
+    let printed = format!("indices go from 0 to {}", expr_text(cx.program, extent));
+    diag.with_note(match counted {
+        Some((name, value)) => {
+            let name = cx.program.name(*name);
+            let of_index = if short == name { String::new() } else { format!(" `{short}`") };
+            Message::advice(
+                format!("{printed} - 1"),
+                format!(
+                    "indices go from 0, and the last one is `{part}`: the index{of_index} leaves this range at \
+                     {name}={value}; let the loop of `{name}` end before that, or change the index"
+                ),
+            )
+        }
+        None => Message::advice(format!("{printed} - 1"), format!("indices go from 0, and the last one is `{part}`")),
+    })
+}
+
+/// `V[:, n - 1]`: a tensor with an index at an axis.
+pub(super) fn index_text(name: &str, position: usize, index: &str) -> String {
+    let (base, items) = match name.split_once('[') {
+        Some((base, items)) => (base, items.trim_end_matches(']').split(", ").collect()),
+        None => (name, Vec::new()),
+    };
+    let mut items: Vec<&str> = items;
+    let mut open = position + 1;
+    for item in &mut items {
+        if *item == ":" {
+            open -= 1;
+            if open == 0 {
+                *item = index;
+                break;
+            }
+        }
+    }
+    while open > 1 {
+        items.push(":");
+        open -= 1;
+    }
+    if open == 1 {
+        items.push(index);
+    }
+    format!("{base}[{}]", items.join(", "))
 }
 
 fn select_view(

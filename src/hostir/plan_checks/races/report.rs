@@ -3,7 +3,7 @@
 use super::findings::{MemoryFinding, UnorderedPair, UnwrittenOutput};
 use super::history::{PastAccess, UnwrittenElements};
 use crate::diag::message;
-use crate::diag::{Cause, Diag, Fix, Message, PartKind, Quoted, Race, codes};
+use crate::diag::{Cause, Diag, Fix, Message, PartKind, Quoted, Race, UnwrittenPlace, codes};
 use crate::ir::{OpId, quoted_synchronize};
 use crate::lower::PreparedProgram;
 use crate::plan::MessageHeader;
@@ -207,8 +207,12 @@ impl FindingReport<'_> {
             self.buffer_name(rank, buffer)
         );
         let origin = self.plan_of(rank).inst(inst).origin;
+        let first = self.element_text(rank, buffer, elements.first);
+        let tensor = labels.tensor_name(self.plan_of(rank).buffers[buffer].tensor).to_owned();
+        let place = UnwrittenPlace { tensor, rank: self.plan_of(rank).rank, first: first.clone() };
         self.with_unit_places(Diag::error(codes::UNINITIALISED, labels.op_span(op), message), rank, inst)
-            .with_note(message!("the first is {}", self.element_text(rank, buffer, elements.first)))
+            .with_cause(Cause::Unwritten(place))
+            .with_note(message!("the first is {}", first))
             .with_note(message!(
                 "on rank {}, in {}",
                 self.plan_of(rank).rank,

@@ -18,6 +18,9 @@ fn argument_tensor(program: &Program, id: OpId, word: &str) -> Option<TensorId> 
 /// Dispatch: experts that the ranks divide, integers and weights, one mesh.
 pub(super) fn check_dispatch(program: &Program, id: OpId, diags: &mut Diags) {
     check_expert_count(program, id, diags);
+    if report_exchanged(program, id, ["topk_idx", "topk_weights"], diags) {
+        return;
+    }
     for word in ["topk_idx", OUT_EXPERTS, OUT_SOURCES, OUT_SENT, OUT_RECEIVED] {
         require_integers(program, id, word, diags);
     }
@@ -54,6 +57,38 @@ fn check_expert_count(program: &Program, id: OpId, diags: &mut Diags) {
         let diag = Diag::error(codes::EXPERTS, program.op_span(id), expert_count_message(count, ranks));
         diags.push(diag.with_note(note));
     }
+}
+
+/// Reports experts and weights in the place of each other, as one error. Returns false if they are not.
+fn report_exchanged(program: &Program, id: OpId, [experts, weights]: [&str; 2], diags: &mut Diags) -> bool {
+    let [Some(first), Some(second)] = [experts, weights].map(|word| argument_tensor(program, id, word)) else {
+        return false;
+    };
+    let are_exchanged = program.tensor(first).dtype.is_float() && program.tensor(second).dtype.is_index();
+    if are_exchanged {
+        let names = [first, second].map(|tensor| program.quoted_tensor(tensor));
+        let types = [first, second].map(|tensor| quoted_type(program.tensor(tensor).dtype));
+        let ([one, two], [one_type, two_type]) = (names, types);
+        let message = message!(
+            "`{}` needs integers in `{}=` and reals in `{}=`, but `{}` is {} and `{}` is {}",
+            quoted_op(program, id),
+            experts,
+            weights,
+            one,
+            one_type,
+            two,
+            two_type
+        );
+        let note = message!(
+            "are they exchanged? write `{}={}, {}={}`",
+            experts,
+            program.quoted_tensor(second),
+            weights,
+            program.quoted_tensor(first)
+        );
+        diags.push(Diag::error(codes::DTYPE, program.op_span(id), message).with_note(note));
+    }
+    are_exchanged
 }
 
 fn require_integers(program: &Program, id: OpId, word: &str, diags: &mut Diags) {

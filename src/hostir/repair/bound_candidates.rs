@@ -1,0 +1,131 @@
+//! Candidates for a Wait without a start: it comes in the iterations, and on the ranks, that have one.
+
+use super::outline::{Outline, Place};
+use super::range_candidates::with_end_text;
+use super::statement_text::NewStatement;
+use super::text_change::{Candidate, CandidateIdea, TextChange};
+use super::wait_candidates::ending_number;
+use crate::ir::{ExprId, OffsetExpr, Symbol, Value, branch_condition, enclosing_ops, expr_text, upper_bound};
+
+/// The steps from a start to its Wait that are tried, the likeliest first.
+const LAGS: &[i64] = &[1, 0, 2];
+
+/// The communications that a Wait may have been meant for, of which so many are tried.
+const MOST_OTHERS: usize = 4;
+
+/// Candidates for a Wait that comes too often: its loop ends earlier, it has a condition, or there is one start more.
+pub(super) fn bound_waits(outline: &Outline<'_>, wait: usize, posts: &[usize]) -> Vec<Candidate> {
+    let mut found = wait_for_others(outline, wait);
+    for &post in posts {
+        found.extend(wait_on_starting_ranks(outline, wait, post));
+        let Some(&around) = outline.common_loops(post, wait).first() else { continue };
+        let index = outline.loop_index(around).and_then(|index| outline.program.names().find_symbol(&index));
+        let Some(bounded) = index.and_then(|index| BoundedPost::of_post(outline, post, index)) else { continue };
+        for &lag in LAGS {
+            let end = bounded.bound_text(outline, lag);
+            found.extend(with_end_text(outline, around, &end));
+            found.extend(bounded.guard_wait(outline, wait, &end));
+        }
+        found.extend(bounded.start_longer(outline));
+    }
+    found.into_iter().map(|candidate| candidate.with_idea(CandidateIdea::Guess)).collect()
+}
+
+/// A start in a branch whose condition bounds the index of the loop.
+struct BoundedPost {
+    index: Symbol,
+    branch: usize,
+    condition: ExprId,
+    bound: OffsetExpr,
+}
+
+impl BoundedPost {
+    fn of_post(outline: &Outline<'_>, post: usize, index: Symbol) -> Option<Self> {
+        let program = outline.program;
+        let around = enclosing_ops(program, outline.statements[post].op);
+        around.into_iter().find_map(|around| {
+            let condition = branch_condition(program, around)?;
+            let bound = upper_bound(program, condition, index)?;
+            let branch = outline.ancestors(post).find(|&outer| outline.statements[outer].op == around.op)?;
+            Some(Self { index, branch, condition, bound })
+        })
+    }
+
+    /// The bound and a number more, in the printed form.
+    fn bound_text(&self, outline: &Outline<'_>, more: i64) -> String {
+        let sum = OffsetExpr { offset: self.bound.offset.saturating_add(more), ..self.bound };
+        let text = sum.text_with(&|base| expr_text(outline.program, base));
+        if sum.base.is_some() && sum.offset != 0 { format!("( {text} )") } else { text }
+    }
+
+    /// The Wait only where the index is below an end.
+    fn guard_wait(&self, outline: &Outline<'_>, wait: usize, end: &str) -> Option<Candidate> {
+        let below = format!("( {} < {end} )", outline.program.name(self.index));
+        let guard = outline.guarded(wait);
+        let around = enclosing_ops(outline.program, outline.statements[wait].op);
+        let own = around.first().filter(|around| outline.statements[guard].op == around.op && guard != wait);
+        if let Some(condition) = own.and_then(|around| branch_condition(outline.program, *around)) {
+            let old = expr_text(outline.program, condition);
+            let new = format!("( {old} && {below} )");
+            return TextChange::new(outline).with_changed(guard, &old, &new)?.into_candidate();
+        }
+        let indentation = outline.place_indentation(Place::Before(wait))?;
+        let text = outline.statement_text(wait).trim_end();
+        let lines = format!("{indentation}IF Manual {below}:\n{indentation}  {text}\n");
+        let change = TextChange::new(outline).with_replaced(wait, lines, Place::After(wait))?;
+        change.described("write", format!("`IF Manual {below}` around `{text}`")).into_candidate()
+    }
+
+    /// One start more.
+    fn start_longer(&self, outline: &Outline<'_>) -> Option<Candidate> {
+        let old = expr_text(outline.program, self.condition);
+        let more = self.bound_text(outline, 1);
+        let new = format!("( {} < {more} )", outline.program.name(self.index));
+        TextChange::new(outline).with_changed(self.branch, &old, &new)?.into_candidate()
+    }
+}
+
+/// Candidates that let a Wait wait for another communication.
+fn wait_for_others(outline: &Outline<'_>, wait: usize) -> Vec<Candidate> {
+    let handles = outline.op(wait).operands.iter().filter_map(|operand| match operand {
+        Value::Handle(number) => Some(*number),
+        _ => None,
+    });
+    let &[own] = &handles.collect::<Vec<u32>>()[..] else { return Vec::new() };
+    let mut others: Vec<u32> = (0..outline.statements.len())
+        .filter(|&at| outline.kind(at).is_post() || outline.kind(at).is_group_end())
+        .filter_map(|at| ending_number(outline, at).or_else(|| outline.op(at).number()))
+        .filter(|&number| number != own)
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    others.truncate(MOST_OTHERS);
+    let old = format!("Communication {own}");
+    let changes = others.into_iter().filter_map(|number| {
+        TextChange::new(outline).with_changed(wait, &old, &format!("Communication {number}"))?.into_candidate()
+    });
+    changes.collect()
+}
+
+/// The Wait in a branch like the one in which the communication is started: some ranks start none.
+fn wait_on_starting_ranks(outline: &Outline<'_>, wait: usize, post: usize) -> Option<Candidate> {
+    let program = outline.program;
+    let indices: Vec<String> = outline.ancestors(post).filter_map(|outer| outline.loop_index(outer)).collect();
+    let mut branches = enclosing_ops(program, outline.statements[post].op).into_iter().filter_map(|around| {
+        let condition = expr_text(program, branch_condition(program, around)?);
+        let names_index = condition.split_whitespace().any(|word| indices.iter().any(|index| index == word));
+        let branch = outline.ancestors(post).find(|&outer| outline.statements[outer].op == around.op)?;
+        (!names_index).then_some(branch)
+    });
+    let branch = branches.next()?;
+    if outline.ancestors(wait).any(|outer| outer == branch) {
+        return None;
+    }
+    let number = outline.op(wait).operands.iter().find_map(|operand| match operand {
+        Value::Handle(number) => Some(*number),
+        _ => None,
+    })?;
+    let guarded = NewStatement::wait(outline, number).inside(branch);
+    let lines = guarded.lines_at(outline, Place::After(wait))?;
+    TextChange::new(outline).with_replaced(wait, lines, Place::After(wait))?.into_candidate()
+}

@@ -1,0 +1,128 @@
+//! Advice about outputs that are not written as a whole: a loop that is too short, an index that never changes, or a
+//! result of another name.
+
+use super::advice::{base_name, writers_of};
+use crate::diag::{Diag, DiagLabel, Message};
+use crate::hir2::defaults::is_host_select;
+use crate::ir::{AttrKey, OpId, Program, TensorId, depends_on_scalar, enclosing_ops, scalar_names, short_expr_text};
+use crate::lower::PreparedProgram;
+
+/// Adds the statement that was probably meant to the error of an output.
+pub(super) fn advise_output(program: &Program, prepared: &PreparedProgram, diag: &mut Diag) {
+    let start = diag.primary.as_ref().map(|label| label.span.start);
+    let mut outputs = program.outputs().iter().filter_map(|output| output.as_tensor());
+    let output = outputs.find(|output| Some(program.tensor_span(*output).start) == start);
+    let Some(output) = output else { return };
+    let name = program.tensor_name(output);
+    let writers = writers_of(program, &name);
+    if writers.is_empty() {
+        return advise_other_name(program, output, diag);
+    }
+    let note = writers.iter().find_map(|&writer| loop_note(program, writer, &name));
+    let note = note.or_else(|| other_ranks_note(program, prepared, output, &writers));
+    diag.notes.extend(note);
+}
+
+/// The only result that nothing reads may have been meant as the output.
+fn advise_other_name(program: &Program, output: TensorId, diag: &mut Diag) {
+    let (mut read, mut computed): (Vec<TensorId>, Vec<(TensorId, OpId)>) = (Vec::new(), Vec::new());
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        read.extend(op.input_tensors());
+        let is_result = !op.kind.is_communication() && !op.kind.is_allocation() && !is_host_select(op.kind);
+        computed.extend(op.output_tensors().filter(|_| is_result).map(|result| (result, id)));
+    });
+    let outputs: Vec<TensorId> = program.outputs().iter().filter_map(|output| output.as_tensor()).collect();
+    computed.retain(|(result, _)| {
+        let name = program.tensor_name(*result);
+        !read.contains(result) && !outputs.contains(result) && !name.contains('[')
+    });
+    let &[(result, id)] = computed.as_slice() else { return };
+    let (name, own) = (program.tensor_name(output), own_part_text(program, output));
+    let found = program.tensor_name(result);
+    diag.labels
+        .push(DiagLabel { span: program.op_span(id), text: format!("writes `{found}`, which nothing reads").into() });
+    diag.notes.push(format!("write the output `{name}` in the place of `{found}`: `{own} = ..`").into());
+}
+
+/// `Y[:, own]`: the rank's own part of a tensor, or its name.
+fn own_part_text(program: &Program, tensor: TensorId) -> String {
+    let name = program.tensor_name(tensor);
+    let across: Vec<bool> = program.domains(tensor).iter().map(|domain| domain.parallel.is_device()).collect();
+    match across.iter().rposition(|across| *across) {
+        Some(last) => {
+            let items: Vec<&str> = across[..=last].iter().map(|across| if *across { "own" } else { ":" }).collect();
+            format!("{name}[{}]", items.join(", "))
+        }
+        None => name,
+    }
+}
+
+/// The loop around a writer: it has too few steps for the axis whose slices it writes, or always writes the same slice.
+fn loop_note(program: &Program, writer: OpId, output: &str) -> Option<Message> {
+    let around = enclosing_ops(program, writer).into_iter().find(|around| program.op(around.op).kind.is_loop())?;
+    let op = program.op(around.op);
+    let index = scalar_names::loop_index(program, op)?;
+    let stop = op.expr_attr(AttrKey::Stop)?;
+    let written =
+        program.op(writer).output_tensors().find(|tensor| base_name(&program.tensor_name(*tensor)) == output)?;
+    let mut selects = Vec::new();
+    program.walk_inside(around.op, &mut |id| {
+        let select = program.op(id);
+        if is_host_select(select.kind) && select.output_tensors().any(|part| part == written) {
+            selects.push(id);
+        }
+    });
+    let select = program.op(*selects.first()?);
+    let taken = select.expr_attr(AttrKey::Index)?;
+    let extent = program.domain(select.domain_attr(AttrKey::Axis)?).extent;
+    let (name, end) = (program.name(index), short_expr_text(program, extent));
+    let part = program.tensor_name(written);
+    if !depends_on_scalar(program, taken, index) {
+        let meant = part.replacen(&short_expr_text(program, taken), name, 1);
+        return Some(
+            format!("each step of the loop writes the same slice, `{part}`: `{meant}` is another one in each step")
+                .into(),
+        );
+    }
+    let loop_end = short_expr_text(program, stop);
+    if loop_end == end {
+        return None;
+    }
+    Some(
+        format!(
+            "the loop ends at {loop_end}, and the axis of `{output}` whose slices it writes has {end}: write \
+             `for {name} in {end}`"
+        )
+        .into(),
+    )
+}
+
+/// Statements that write an output on ranks which are not in its mesh.
+fn other_ranks_note(
+    program: &Program,
+    prepared: &PreparedProgram,
+    output: TensorId,
+    writers: &[OpId],
+) -> Option<Message> {
+    let mesh = program.tensor_mesh(output)?;
+    let writer = *writers.first()?;
+    let running: Vec<u32> = prepared
+        .plans
+        .iter()
+        .filter(|plan| plan.iter().any(|inst| inst.origin.op == writer && inst.kind.is_work()))
+        .map(|plan| plan.rank)
+        .collect();
+    if running.is_empty() || running.iter().any(|rank| mesh.devices.contains(rank)) {
+        return None;
+    }
+    let ids = program.meshes().ids();
+    let fitting = ids.filter(|id| program.mesh(*id).devices.iter().all(|device| running.contains(device)));
+    let fitting = fitting.map(|id| program.mesh_name(Some(id))).find(|name| !name.contains('{'));
+    let name = program.tensor_name(output);
+    let own = program.mesh_name(program.tensor(output).mesh);
+    let ranks: Vec<String> = running.iter().map(u32::to_string).collect();
+    let ranks = if ranks.len() == 1 { format!("rank {}", ranks[0]) } else { format!("ranks {}", ranks.join(", ")) };
+    let meant = fitting.map_or_else(String::new, |fitting| format!(": declare it `@{fitting}`, or send it"));
+    Some(format!("`{name}` is of the mesh `{own}`, but it is written on {ranks} only{meant}").into())
+}
