@@ -42,6 +42,8 @@ const UNPROVED: &[(&[&str], &str)] = &[
 
 /// A test for each page.
 pub(crate) fn trials() -> Vec<Trial> {
+    // The panics that a page is about are contained, and not told on standard error.
+    hostir_tool_support::panics::set_panic_hook(std::panic::take_hook());
     let pages = tree::files(&tree::root().join("docs/errors"), ".md").into_iter();
     let trials = pages.map(|path| {
         let code = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

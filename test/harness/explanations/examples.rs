@@ -4,10 +4,10 @@
 //! for GPUs in a folder with the page's files. `caller` is a CUDA user of the same process: it owns memory.
 #![allow(unsafe_code, reason = "sessions take addresses of a caller's")]
 
-use hostir::backend::control_plane::{ControlPlane, ThreadControlPlane};
+use hostir::backend::control_plane::{ControlPlane, ControlPlaneError, ThreadControlPlane};
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
-use hostir::diag::{Diags, render};
+use hostir::diag::{Diag, Diags, render};
 use hostir::ir::DType;
 use hostir::ir::edit::Edit;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
@@ -205,24 +205,33 @@ fn new_session_after_a_failure(caller: &DeviceCaller) -> Done {
     Ok(())
 }
 
+type Gathered = Result<Vec<Vec<u8>>, ControlPlaneError>;
+
+/// The errors with which two ranks ended.
+fn report_ends(ends: std::thread::Result<[Gathered; 2]>) -> Done {
+    let ends = ends.map_err(|_| "a rank panicked")?;
+    let diags: Vec<Diag> = ends.into_iter().filter_map(|end| Some(end.err()?.diag())).collect();
+    if diags.is_empty() { Ok(()) } else { Err(render::to_string("", "", &diags).into()) }
+}
+
 fn different_steps(_: &DeviceCaller) -> Done {
     let ranks = ThreadControlPlane::new(2, Duration::from_millis(500));
-    std::thread::scope(|scope| {
+    let ends = std::thread::scope(|scope| {
         let zero = scope.spawn(|| ranks[0].all_gather("load", &[]));
-        ranks[1].all_gather("run", &[]).map_err(|error| render::to_string("", "", &[error.diag()]))?;
-        Ok::<_, String>(zero.join())
-    })?;
-    Ok(())
+        let one = ranks[1].all_gather("run", &[]);
+        zero.join().map(|zero| [zero, one])
+    });
+    report_ends(ends)
 }
 
 fn same_steps(_: &DeviceCaller) -> Done {
-    let ranks = ThreadControlPlane::new(2, Duration::from_millis(500));
-    std::thread::scope(|scope| {
+    let ranks = ThreadControlPlane::new(2, Duration::from_secs(60));
+    let ends = std::thread::scope(|scope| {
         let zero = scope.spawn(|| ranks[0].all_gather("load", &[]));
-        ranks[1].all_gather("load", &[]).map_err(|error| render::to_string("", "", &[error.diag()]))?;
-        Ok::<_, String>(zero.join())
-    })?;
-    Ok(())
+        let one = ranks[1].all_gather("load", &[]);
+        zero.join().map(|zero| [zero, one])
+    });
+    report_ends(ends)
 }
 
 fn changed_plan(_: &DeviceCaller) -> Done {
