@@ -948,9 +948,10 @@ SETTINGS = {
     Reason.CHOICE_NEVER: with_settings(choose="never"),
     Reason.CANNOT_MEASURE: with_settings(choose="measure"),
 }
-# By test_measure.py, test_overlap_errors.py and test_experts.py.
-MEASURED = {Reason.NO_GAIN, Reason.RANKS_DISAGREE, Reason.RUN_FAILED, Reason.INTERNAL_ERROR}
-MEASURED |= {Reason.NO_EXPERTS, Reason.EXPERTS_APART, Reason.SIZES_BY_DATA, Reason.UNEQUAL_PARTS}
+# By test_measure.py, test_overlap_errors.py, test_experts.py and test_topology.py.
+ELSEWHERE = {Reason.NO_GAIN, Reason.RANKS_DISAGREE, Reason.RUN_FAILED, Reason.INTERNAL_ERROR}
+ELSEWHERE |= {Reason.NO_EXPERTS, Reason.EXPERTS_APART, Reason.SIZES_BY_DATA, Reason.UNEQUAL_PARTS}
+ELSEWHERE |= {Reason.SEVERAL_HOSTS, Reason.NO_PEER_ACCESS}
 
 
 @pytest.mark.parametrize("reason", SETTINGS, ids=lambda reason: reason.name)
@@ -960,7 +961,7 @@ def test_reasons_of_settings(group, reason):
 
 
 def test_every_reason_has_a_test():
-    assert {*KEPT, *SETTINGS, *MEASURED} == set(Reason)
+    assert {*KEPT, *SETTINGS, *ELSEWHERE} == set(Reason)
     assert not KEPT.keys() & SETTINGS.keys()
 
 
