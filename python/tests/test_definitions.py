@@ -218,6 +218,10 @@ def test_a_mesh_of_fewer_ranks_than_the_group():
         return torch.relu(x)
 
     assert of_two.prove(world=2, sizes={"n": 4}).idle == ()
+    refused("H0553", "the program uses 2 of 4 ranks", of_two.prove, 4, sizes={"n": 4})
+    # In the printed form a mesh of numbers is usual.
+    printed = hostir.parse(program.to_printed())
+    of_two = hir.op("hostir_definitions::of_two", program=printed, args={"x": "T0"}, out="T1")(of_two.body)
     refused("H0614", "ranks 2, 3 of 4 hold no part of the program's inputs and outputs", of_two.prove, 4, sizes={"n": 4})
 
 
