@@ -1,7 +1,6 @@
 //! Work that no answer waits for, out of the way of the thread that answers.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::thread::Builder;
 
 /// How much later than others a thread of the background gets a processor.
 const NICENESS: i32 = 10;
@@ -25,10 +24,4 @@ fn lower_priority() {
         // A thread that keeps its priority is no failure.
         let _ = rustix::process::setpriority_process(None, NICENESS);
     }
-}
-
-/// Frees a value on a thread of its own: to free the program of a long text takes longer than many an answer.
-pub fn free_later<T: Send + 'static>(value: T) {
-    // Without a thread it is freed here.
-    let _ = Builder::new().name("free".to_owned()).spawn(move || drop(value));
 }

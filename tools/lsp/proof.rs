@@ -18,8 +18,8 @@ use hostir::repair::{TextJudge, TextVerdict, TextWeight, add_further_errors, add
 use hostir::verdict::{ProofOutcome, ProofVerdict, judge_program};
 use hostir_tool_support::repairs::MOST_JUDGED;
 use lsp_types::Uri;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// The time after which no more fixes are tried.
@@ -39,6 +39,24 @@ pub struct ProofJob {
     pub snapshot: Arc<Snapshot>,
     /// Becomes true when the text has changed.
     pub cancelled: Arc<AtomicBool>,
+}
+
+/// A job until its proof begins: it does not keep a text that has changed in memory.
+struct WaitingJob {
+    uri: Uri,
+    snapshot: Weak<Snapshot>,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl WaitingJob {
+    /// Waits; the job if the text is still the same.
+    fn start_still(self) -> Option<ProofJob> {
+        if !is_cancelled(&self.cancelled) {
+            std::thread::sleep(STILLNESS);
+        }
+        let snapshot = self.snapshot.upgrade().filter(|_| !is_cancelled(&self.cancelled))?;
+        Some(ProofJob { uri: self.uri, snapshot, cancelled: self.cancelled })
+    }
 }
 
 /// The findings of the thread about a text.
@@ -74,7 +92,7 @@ pub struct ProgramVerdict {
 
 /// The thread that proves. It ends when this is dropped and its work is done.
 pub struct ProofThread {
-    jobs: Sender<ProofJob>,
+    jobs: Sender<WaitingJob>,
     /// The results, in the order of the jobs.
     pub results: Receiver<ProofResult>,
 }
@@ -85,12 +103,12 @@ impl ProofThread {
     /// # Errors
     /// If the system starts no thread.
     pub fn spawn() -> std::io::Result<Self> {
-        let (jobs, waiting) = unbounded::<ProofJob>();
+        let (jobs, waiting) = unbounded::<WaitingJob>();
         let (done, results) = unbounded();
         let threads = start_threads()?;
         let builder = std::thread::Builder::new().name("proof".to_owned());
         builder.spawn(move || {
-            for job in waiting.iter().filter(stays_still) {
+            for job in waiting.iter().filter_map(WaitingJob::start_still) {
                 // A bug of the proof costs a proof, not the server.
                 let proof = std::panic::AssertUnwindSafe(|| threads.install(|| prove_text(&job)));
                 let proved = std::panic::catch_unwind(proof);
@@ -107,17 +125,11 @@ impl ProofThread {
 
     /// Adds a job.
     pub fn add_job(&self, job: ProofJob) {
+        let ProofJob { uri, snapshot, cancelled } = job;
+        let snapshot = Arc::downgrade(&snapshot);
         // The thread lives as long as this sender.
-        let _ = self.jobs.send(job);
+        let _ = self.jobs.send(WaitingJob { uri, snapshot, cancelled });
     }
-}
-
-/// Waits; true if the text is still the same.
-fn stays_still(job: &ProofJob) -> bool {
-    if !is_cancelled(&job.cancelled) {
-        std::thread::sleep(STILLNESS);
-    }
-    !is_cancelled(&job.cancelled)
 }
 
 fn is_cancelled(flag: &AtomicBool) -> bool {

@@ -1,6 +1,5 @@
 //! The state between messages: the open documents with what is known about them, and the client's settings.
 
-use crate::background::free_later;
 use crate::documents::{Document, file_of_uri, uri_beside};
 use crate::proof::{ProgramOutcomes, ProofJob, ProofThread};
 use crate::publish::protocol_diagnostics;
@@ -58,10 +57,8 @@ impl OpenDocument {
     pub(crate) fn forget(&mut self) {
         self.cancelled.store(true, Ordering::Relaxed);
         self.cancelled = Arc::default();
-        if let Some(snapshot) = self.snapshot.take() {
-            free_later((snapshot, self.proof.take()));
-        }
-        self.proof = None;
+        // The memory is free before the next text is read, which is as long: clear pages cost more than the freeing.
+        (self.snapshot, self.proof) = (None, None);
     }
 }
 
