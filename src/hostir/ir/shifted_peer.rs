@@ -43,7 +43,7 @@ impl ShiftedPeer {
     }
 
     /// The peer of the other side: it is shifted back.
-    pub fn inverse(self) -> Option<Self> {
+    pub fn answering_peer(self) -> Option<Self> {
         Some(Self { shift: self.shift.checked_neg()?, ..self })
     }
 

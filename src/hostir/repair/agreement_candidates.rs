@@ -79,7 +79,7 @@ fn answer_peer(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candid
     let [Some((one, shift)), Some((other, other_shift))] = peers else { return Vec::new() };
     let (program, changes) = (outline.program, [(second, other, shift), (first, one, other_shift)]);
     let changes = changes.into_iter().filter_map(|(at, old, shift)| {
-        let (old, new) = (expr_text(program, old), shift?.inverse()?.printed_text(program));
+        let (old, new) = (expr_text(program, old), shift?.answering_peer()?.printed_text(program));
         let [old, new] = [old, new].map(|peer| format!("peer={peer}"));
         if old == new { None } else { TextChange::new(outline).with_changed(at, &old, &new)?.into_candidate() }
     });

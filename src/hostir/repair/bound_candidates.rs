@@ -4,20 +4,15 @@ use super::outline::{Outline, Place};
 use super::range_candidates::with_end_text;
 use super::statement_text::NewStatement;
 use super::text_change::{Candidate, CandidateIdea, TextChange};
-use super::wait_candidates::ending_number;
 use crate::ir::{ExprId, OffsetExpr, Symbol, Value, branch_condition, enclosing_ops, expr_text, upper_bound};
 
 /// The steps from a start to its Wait that are tried, the likeliest first.
 const LAGS: &[i64] = &[1, 0, 2];
 
-/// The communications that a Wait may have been meant for, of which so many are tried.
-const MOST_OTHERS: usize = 4;
-
 /// Candidates for a Wait that comes too often: its loop ends earlier, it has a condition, or there is one start more.
 pub(super) fn bound_waits(outline: &Outline<'_>, wait: usize, posts: &[usize]) -> Vec<Candidate> {
-    let mut found = wait_for_others(outline, wait);
+    let mut found = Vec::new();
     for &post in posts {
-        found.extend(wait_on_starting_ranks(outline, wait, post));
         let Some(&around) = outline.common_loops(post, wait).first() else { continue };
         let index = outline.loop_index(around).and_then(|index| outline.program.names().find_symbol(&index));
         let Some(bounded) = index.and_then(|index| BoundedPost::of_post(outline, post, index)) else { continue };
@@ -67,6 +62,9 @@ impl BoundedPost {
         if let Some(condition) = own.and_then(|around| branch_condition(outline.program, *around)) {
             let old = expr_text(outline.program, condition);
             let new = format!("( {old} && {below} )");
+            if old.contains(&below) {
+                return None;
+            }
             return TextChange::new(outline).with_changed(guard, &old, &new)?.into_candidate();
         }
         let indentation = outline.place_indentation(Place::Before(wait))?;
@@ -76,39 +74,20 @@ impl BoundedPost {
         change.described("write", format!("`IF Manual {below}` around `{text}`")).into_candidate()
     }
 
-    /// One start more.
+    /// One start more, if nothing else is in the condition.
     fn start_longer(&self, outline: &Outline<'_>) -> Option<Candidate> {
         let old = expr_text(outline.program, self.condition);
-        let more = self.bound_text(outline, 1);
-        let new = format!("( {} < {more} )", outline.program.name(self.index));
+        let index = outline.program.name(self.index);
+        let [own, new] = [0, 1].map(|more| format!("( {index} < {} )", self.bound_text(outline, more)));
+        if old != own {
+            return None;
+        }
         TextChange::new(outline).with_changed(self.branch, &old, &new)?.into_candidate()
     }
 }
 
-/// Candidates that let a Wait wait for another communication.
-fn wait_for_others(outline: &Outline<'_>, wait: usize) -> Vec<Candidate> {
-    let handles = outline.op(wait).operands.iter().filter_map(|operand| match operand {
-        Value::Handle(number) => Some(*number),
-        _ => None,
-    });
-    let &[own] = &handles.collect::<Vec<u32>>()[..] else { return Vec::new() };
-    let mut others: Vec<u32> = (0..outline.statements.len())
-        .filter(|&at| outline.kind(at).is_post() || outline.kind(at).is_group_end())
-        .filter_map(|at| ending_number(outline, at).or_else(|| outline.op(at).number()))
-        .filter(|&number| number != own)
-        .collect();
-    others.sort_unstable();
-    others.dedup();
-    others.truncate(MOST_OTHERS);
-    let old = format!("Communication {own}");
-    let changes = others.into_iter().filter_map(|number| {
-        TextChange::new(outline).with_changed(wait, &old, &format!("Communication {number}"))?.into_candidate()
-    });
-    changes.collect()
-}
-
 /// The Wait in a branch like the one in which the communication is started: some ranks start none.
-fn wait_on_starting_ranks(outline: &Outline<'_>, wait: usize, post: usize) -> Option<Candidate> {
+pub(super) fn wait_on_starting_ranks(outline: &Outline<'_>, wait: usize, post: usize) -> Option<Candidate> {
     let program = outline.program;
     let indices: Vec<String> = outline.ancestors(post).filter_map(|outer| outline.loop_index(outer)).collect();
     let mut branches = enclosing_ops(program, outline.statements[post].op).into_iter().filter_map(|around| {

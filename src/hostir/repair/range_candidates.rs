@@ -56,7 +56,10 @@ pub(super) fn with_end_text(outline: &Outline<'_>, around: usize, end: &str) -> 
     // A loop on streams is two loops of the printed form: the first one only forks the streams.
     let header = outline.statement_text(around);
     let beside = outline.statements_beside(around).filter(|&at| at < around && outline.is_loop(at));
-    let fork = beside.last().filter(|&at| outline.statement_text(at) == header);
+    let fork = beside.last().filter(|&at| {
+        let mut inside = at + 1..outline.statements[at].next;
+        outline.statement_text(at) == header && inside.all(|inner| outline.kind(inner).is_stream_op())
+    });
     let change = TextChange::new(outline).with_changed(around, &old, &new)?;
     match fork {
         Some(fork) => change.with_changed(fork, &old, &new)?.into_candidate(),

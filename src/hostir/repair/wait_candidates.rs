@@ -1,6 +1,6 @@
 //! Candidates about communications and their Waits.
 
-use super::bound_candidates::bound_waits;
+use super::bound_candidates::{bound_waits, wait_on_starting_ranks};
 use super::memory_candidates::delete_waste;
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
@@ -136,10 +136,17 @@ fn use_places(outline: &Outline<'_>, post: usize, around: usize) -> Vec<Place> {
 pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize]) -> Vec<Candidate> {
     if outline.kind(primary).is_wait() {
         let mut found = bound_waits(outline, primary, others);
-        found.extend(match others.iter().any(|&post| is_in_other_branch(outline, post, primary)) {
-            true => others.iter().flat_map(|&post| move_into_branch(outline, primary, post)).collect(),
-            false => delete_waste(outline, primary),
-        });
+        let guarded = others.iter().filter_map(|&post| wait_on_starting_ranks(outline, primary, post));
+        match others.iter().any(|&post| is_in_other_branch(outline, post, primary)) {
+            true => {
+                found.extend(others.iter().flat_map(|&post| move_into_branch(outline, primary, post)));
+                found.extend(guarded);
+            }
+            false => {
+                found.extend(guarded);
+                found.extend(delete_waste(outline, primary));
+            }
+        }
         return found;
     }
     let mut found = make_array(outline, primary);

@@ -1,6 +1,7 @@
 //! Advice about a proof's errors that needs the program beside the plans: the statement to write.
 
 use super::output_advice::advise_output;
+use super::tensor_writers::{base_name, writers_of};
 use crate::diag::{Diag, DiagLabel, Message, UnwrittenPlace, codes};
 use crate::hir2::defaults::is_host_select;
 use crate::ir::{
@@ -108,7 +109,8 @@ fn advise_peers(program: &Program, diag: &mut Diag) {
     let peers: Vec<(&str, ShiftedPeer)> = peers.collect();
     let Some((_, sent)) = peers.iter().find(|(word, _)| *word == "send") else { return };
     let mut received = peers.iter().filter(|(word, _)| *word == "recv").map(|(_, peer)| *peer);
-    let Some(answer) = sent.inverse().filter(|answer| received.next().is_some_and(|peer| peer != *answer)) else {
+    let Some(answer) = sent.answering_peer().filter(|answer| received.next().is_some_and(|peer| peer != *answer))
+    else {
         return;
     };
     let [to, from] = [*sent, answer].map(|peer| peer.short_text(program));
@@ -129,24 +131,6 @@ fn advise_in_place(program: &Program, diag: &mut Diag) {
         (program.unused_tensor_name(), op_display_name(program, id), program.tensor_name(result));
     let first = format!("{name} = {word}({})", operands.join(", "));
     diag.notes.push(format!("write `{first}`, and then `{result} = Set({name})`").into());
-}
-
-/// The name of a tensor without the indices of a slice.
-pub(super) fn base_name(name: &str) -> &str {
-    name.split('[').next().unwrap_or(name)
-}
-
-/// The statements that write a tensor or a slice of it.
-pub(super) fn writers_of(program: &Program, base: &str) -> Vec<OpId> {
-    let mut found = Vec::new();
-    program.walk(program.body(), &mut |id| {
-        let op = program.op(id);
-        let is_work = !is_host_select(op.kind) && !op.kind.is_allocation() && !op.kind.is_deallocation();
-        if is_work && op.output_tensors().any(|tensor| base_name(&program.tensor_name(tensor)) == base) {
-            found.push(id);
-        }
-    });
-    found
 }
 
 /// Memory that is read before anything has written it.

@@ -4,6 +4,7 @@ mod advice;
 mod group_order;
 mod output_advice;
 mod queue_waste;
+mod tensor_writers;
 mod trusted;
 
 use crate::diag::components::PROOF;

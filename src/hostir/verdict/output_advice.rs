@@ -1,7 +1,7 @@
 //! Advice about outputs that are not written as a whole: a loop that is too short, an index that never changes, or a
 //! result of another name.
 
-use super::advice::{base_name, writers_of};
+use super::tensor_writers::{base_name, writers_of};
 use crate::diag::{Diag, DiagLabel, Message};
 use crate::hir2::defaults::is_host_select;
 use crate::ir::{AttrKey, OpId, Program, TensorId, depends_on_scalar, enclosing_ops, scalar_names, short_expr_text};
