@@ -15,15 +15,23 @@ impl UnreadText {
     /// Adds the text of a statement.
     pub fn add_text(&mut self, text: &str) {
         for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty()) {
-            self.words.insert(word.into());
+            self.add_word(word);
             // `T3` of `T3_g_float`.
             if let Some((head, _)) = word.split_once('_')
                 && head.starts_with('T')
             {
-                self.words.insert(head.into());
+                self.add_word(head);
             }
         }
-        self.is_lost |= text.matches(['(', '[', '{']).count() != text.matches([')', ']', '}']).count();
+        let count = |brackets: [u8; 3]| text.bytes().filter(|byte| brackets.contains(byte)).count();
+        self.is_lost |= count(*b"([{") != count(*b")]}");
+    }
+
+    fn add_word(&mut self, word: &str) {
+        // One word of a statement with an error may be in all those that follow from it.
+        if !self.words.contains(word) {
+            self.words.insert(word.into());
+        }
     }
 
     /// Records that more than single statements is missing.

@@ -175,20 +175,18 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     /// Errors that may only mean that the statement with the counterpart is missing.
     const NEED_OTHERS: &[&str] =
         &[codes::UNKNOWN_ALIAS, codes::UNKNOWN_UNIT, codes::UNIT_COUNT, codes::UNIT_TENSOR, codes::PEER];
-    let mut found = Diags::default();
-    let referenced = declarations::ReferencedTensors::new(program);
-    declarations::check_declarations(program, &referenced, &mut found);
-    let OpFindings { rules, extents, .. } = check_ops_and_extents(program);
+    let unread = &program.source().unread;
+    let (OpFindings { rules, extents, .. }, ((mut found, flow), order)) = join_checks(
+        program,
+        || check_ops_and_extents(program),
+        || check_declarations_and_flow(program, !unread.is_lost()),
+        || if unread.is_lost() { Diags::default() } else { check_integers_and_names(program) },
+    );
     let rules = without_duplicates(program, &found, rules);
     found.items.extend(rules.items);
-    if !program.source().unread.is_lost() {
-        flow::check_flow(program, &referenced, &mut found);
-        integers::check_integers(program, &mut found);
-        let mut names = Diags::default();
-        scalars::check_scalars(program, &mut names);
-        let unread = &program.source().unread;
-        names.items.retain(|diag| !diag.message.texts_of(PartKind::Scalar).any(|word| unread.has_word(word)));
-        found.items.extend(names.items);
+    if !unread.is_lost() {
+        found.items.extend(flow.items);
+        found.items.extend(order.items);
         found.items.extend(independent_extents(&found, extents));
     }
     found.items.retain(|diag| {
@@ -198,6 +196,28 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     });
     found.sort_by_place();
     diags.items.append(&mut found.items);
+}
+
+/// The declarations by themselves, and, where the order of statements is known, that of definitions and uses.
+fn check_declarations_and_flow(program: &Program, is_ordered: bool) -> (Diags, Diags) {
+    let (mut declared, mut flow) = (Diags::default(), Diags::default());
+    let referenced = declarations::ReferencedTensors::new(program);
+    declarations::check_declarations(program, &referenced, &mut declared);
+    if is_ordered {
+        flow::check_flow(program, &referenced, &mut flow);
+    }
+    (declared, flow)
+}
+
+/// Integers, and the names of scalars, but for those that a statement with an error may define.
+fn check_integers_and_names(program: &Program) -> Diags {
+    let (mut found, mut names) = (Diags::default(), Diags::default());
+    integers::check_integers(program, &mut found);
+    scalars::check_scalars(program, &mut names);
+    let unread = &program.source().unread;
+    names.items.retain(|diag| !diag.message.texts_of(PartKind::Scalar).any(|word| unread.has_word(word)));
+    found.items.extend(names.items);
+    found
 }
 
 /// Returns true if a label shows text in which there was an error before.
