@@ -23,8 +23,7 @@ impl UnreadText {
                 self.add_word(head);
             }
         }
-        let count = |brackets: [u8; 3]| text.bytes().filter(|byte| brackets.contains(byte)).count();
-        self.is_lost |= count(*b"([{") != count(*b")]}");
+        self.is_lost |= count_bytes(text, b"([{") != count_bytes(text, b")]}");
     }
 
     fn add_word(&mut self, word: &str) {
@@ -55,4 +54,8 @@ impl UnreadText {
         let first = name.split('.').next().unwrap_or(name);
         self.words.contains(first)
     }
+}
+
+fn count_bytes(text: &str, counted: &[u8]) -> usize {
+    text.bytes().filter(|byte| counted.contains(byte)).count()
 }
