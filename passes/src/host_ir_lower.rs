@@ -2,6 +2,7 @@
 
 use crate::framework::options::{OptionSpec, OptionType, Options};
 use crate::framework::pass::{PassAction, PassExample, PassInfo};
+use crate::insert_reshardings::SHARE_COPIES;
 use hostir::ops::comm::{BACKENDS, PROTOCOLS};
 
 /// The pass.
@@ -81,6 +82,7 @@ with more traffic.",
             default: Some("false"),
             help: "As in `stream-parallel-type`",
         },
+        SHARE_COPIES,
         OptionSpec {
             name: "rank",
             ty: OptionType::Int { min: -1, max: i64::MAX },
@@ -141,7 +143,7 @@ fn pipeline_steps(options: &Options) -> String {
     ];
     [
         "propagate-shardings".to_owned(),
-        "insert-reshardings".to_owned(),
+        pass_with_options("insert-reshardings", options, &["share_copies"]),
         "reorder-sharded-axis{only_where_needed=true}".to_owned(),
         "make-resharding-contiguous".to_owned(),
         "finalize-multidevice-domains".to_owned(),

@@ -132,7 +132,7 @@ fn pipeline_ways(options: &Options) -> PipelineWays {
         _ => ChoiceRule::LeastTime,
     };
     let backend = options.word_value("communicator_backend");
-    let lower = format!("host-ir-lower{{communicator_backend={backend}}}");
+    let lower = format!("host-ir-lower{{communicator_backend={backend},share_copies=true}}");
     let [place, own] = ["gather_into", "own_part"].map(|name| options.word_value(name));
     let parts = format!("allgather-matmul{{gather_into={place},own_part={own}}}");
     let mut ways = vec![
@@ -176,6 +176,6 @@ fn pipeline_steps(options: &Options) -> String {
         }
     }
     let backend = options.word_value("communicator_backend");
-    steps.push(format!("host-ir-lower{{communicator_backend={backend}}}"));
+    steps.push(format!("host-ir-lower{{communicator_backend={backend},share_copies=true}}"));
     steps.join(",")
 }

@@ -101,7 +101,8 @@ fn run_decompose_reshardings(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
         edit.set_block(body, out);
         moved.apply_to_ops(edit);
     }
-    insert(edit, cx, InsertionForm { after: cx.options().bool_value("insert_resharding_after"), streams_back: true })?;
+    let after = cx.options().bool_value("insert_resharding_after");
+    insert(edit, cx, InsertionForm { after, streams_back: true, shares_copies: false })?;
     check_convertible(edit)
 }
 

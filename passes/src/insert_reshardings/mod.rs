@@ -4,13 +4,14 @@
 //! the other.
 
 mod reduce;
+mod shared;
 
 use crate::framework::analyses::ReshardingOps;
+use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::insert_reshardings::shared::{CopyPlace, SharedCopies};
 use crate::support::builder::OpBuilder;
-use crate::support::reshard::{
-    MovedDomains, OpLinks, declare_stored_copy, parallel_types_like, refuse_mixed_meshes, refuse_splits,
-};
+use crate::support::reshard::{MovedDomains, OpLinks, parallel_types_like, refuse_mixed_meshes, refuse_splits};
 use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{has_different_shardings, is_standalone, shards_made_axis};
 use hostir::axes::logical_axes;
@@ -51,12 +52,20 @@ slice of it) gets its operand by a `Set` before it, where nvFuser leaves an op t
 permutation is not a copy. nvFuser's reductions of split axes are reductions of two axes here; tensors sharded
 along a part of an axis are an error. Copies of several operands have the operands' order.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
-    options: &[],
+    options: &[SHARE_COPIES],
     statistics: &[
         StatisticSpec { name: "sets-inserted", help: "copies inserted" },
         StatisticSpec { name: "reductions-split", help: "reductions split into several steps" },
     ],
     action: PassAction::Rewrite(run_insert_reshardings),
+};
+
+/// Whether ops that need the same copy of an operand have one.
+pub(crate) const SHARE_COPIES: OptionSpec = OptionSpec {
+    name: "share_copies",
+    ty: OptionType::Bool,
+    default: Some("false"),
+    help: "One copy of an operand for all ops that need it with the same sharding, outside of loops over streams; nvFuser makes one for each op",
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -77,7 +86,8 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run_insert_reshardings(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    insert(edit, cx, InsertionForm { after: false, streams_back: false })
+    let shares_copies = cx.options().bool_value("share_copies");
+    insert(edit, cx, InsertionForm { after: false, streams_back: false, shares_copies })
 }
 
 /// The differences between `decompose-reshardings` and this pass.
@@ -87,6 +97,8 @@ pub(crate) struct InsertionForm {
     pub(crate) after: bool,
     /// An op whose result is copied to streams works on streams itself.
     pub(crate) streams_back: bool,
+    /// Ops that need the same copy of an operand have one.
+    pub(crate) shares_copies: bool,
 }
 
 /// Inserts the reshardings of the ops of the body. Counts `sets-inserted` and `reductions-split`.
@@ -99,13 +111,21 @@ pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: InsertionFo
         return Ok(());
     }
     let mut build = OpBuilder::new(edit);
-    let mut moved = MovedDomains::default();
+    let moved = MovedDomains::default();
+    let mut state = InsertionState { form, moved, copies: SharedCopies::new(form.shares_copies) };
     rebuild_body(&mut build, work, |build, op, step, out| {
         count_step(cx, &step);
-        apply_step(build, &mut moved, form, op, step, out);
+        apply_step(build, &mut state, op, step, out);
     });
-    moved.apply_to_ops(edit);
+    state.moved.apply_to_ops(edit);
     Ok(())
+}
+
+/// What the steps of all ops share.
+struct InsertionState {
+    form: InsertionForm,
+    moved: MovedDomains,
+    copies: SharedCopies,
 }
 
 /// The change that an op needs.
@@ -288,19 +308,20 @@ fn count_step(cx: &mut PassCx<'_>, step: &InsertionStep) {
 
 fn apply_step(
     build: &mut OpBuilder<'_, '_>,
-    moved: &mut MovedDomains,
-    form: InsertionForm,
+    state: &mut InsertionState,
     id: OpId,
     step: InsertionStep,
     out: &mut Vec<OpId>,
 ) {
+    let InsertionState { form, moved, copies } = state;
+    let form = *form;
     match step {
         InsertionStep::Before(operands) => {
-            copy_operands_before(build, id, &operands, out);
+            copy_operands_before(build, copies, id, &operands, out);
             out.push(id);
         }
         InsertionStep::Around(operands) => {
-            copy_operands_before(build, id, &operands, out);
+            copy_operands_before(build, copies, id, &operands, out);
             copy_results_after(build, moved, form, id, out);
         }
         InsertionStep::After => copy_results_after(build, moved, form, id, out),
@@ -309,15 +330,20 @@ fn apply_step(
 }
 
 /// Copies operands to the devices of the result. The op itself must still be appended after the copies.
-fn copy_operands_before(build: &mut OpBuilder<'_, '_>, id: OpId, operands: &[TensorId], out: &mut Vec<OpId>) {
+fn copy_operands_before(
+    build: &mut OpBuilder<'_, '_>,
+    copies: &mut SharedCopies,
+    id: OpId,
+    operands: &[TensorId],
+    out: &mut Vec<OpId>,
+) {
     let mut op: Op = build.program().op(id).clone();
     let Some(result) = op.output_tensors().next() else { return };
     let links = OpLinks::from_op(build.program(), id);
     for &operand in operands {
         let mesh = build.program().tensor(result).mesh;
         let types = parallel_types_like(build.program(), &links, result, operand);
-        let copy = declare_stored_copy(build, operand, mesh, &types);
-        out.push(build.build_set(copy, operand));
+        let copy = copies.copy_of(build, CopyPlace { operand, mesh, types }, out);
         op.replace_operand(operand, copy);
         follow_axis(build, &mut op, operand, copy);
     }
