@@ -3,6 +3,19 @@
 use hostir::plan::{BufferView, GemmInst, InstId, InstKind, Plan, PointwiseKernel, ReductionFold, WorkItem};
 use smallvec::SmallVec;
 
+/// A product of [`FusedInst::StoreGemms`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct StoredGemm {
+    /// The GEMM; its result has memory of this rank only if no message sends it.
+    pub gemm: Box<GemmInst>,
+    /// Its position.
+    pub at: InstId,
+    /// Positions of copies that it replaces.
+    pub of: Vec<InstId>,
+    /// The position of the message that sends the result.
+    pub send: Option<InstId>,
+}
+
 /// A unit of execution that stands for one or more instructions of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FusedInst {
@@ -49,6 +62,9 @@ pub enum FusedInst {
         /// The position of the message, which gives stream and origin.
         send: InstId,
     },
+    /// GEMMs with one right factor that store in the memory of several ranks, in one launch once all of these are
+    /// ready. The last one gives stream and origin.
+    StoreGemms(Vec<StoredGemm>),
 }
 
 impl FusedInst {
@@ -58,6 +74,7 @@ impl FusedInst {
         match self {
             FusedInst::Inst(at) | FusedInst::Gemm { at, .. } | FusedInst::DirectGemm { send: at, .. } => *at,
             FusedInst::Kernel { of, .. } | FusedInst::Reduce { of, .. } => of.last().copied().unwrap_or(InstId(0)),
+            FusedInst::StoreGemms(parts) => parts.last().map_or(InstId(0), |part| part.send.unwrap_or(part.at)),
         }
     }
 }
@@ -79,7 +96,10 @@ impl WorkItem for FusedInst {
                 InstKind::Gemm(gemm) => Some((**gemm).clone()),
                 _ => None,
             },
-            FusedInst::Kernel { .. } | FusedInst::Reduce { .. } | FusedInst::DirectGemm { .. } => None,
+            FusedInst::Kernel { .. }
+            | FusedInst::Reduce { .. }
+            | FusedInst::DirectGemm { .. }
+            | FusedInst::StoreGemms(_) => None,
         }
     }
     fn read_views(&self, plan: &Plan) -> Vec<BufferView> {
@@ -87,6 +107,7 @@ impl WorkItem for FusedInst {
             FusedInst::Inst(at) => plan.inst(*at).kind.read_views().into_iter().cloned().collect(),
             FusedInst::Kernel { kernel, .. } | FusedInst::Reduce { kernel, .. } => kernel.inputs.to_vec(),
             FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => gemm.read_views().cloned().collect(),
+            FusedInst::StoreGemms(parts) => parts.iter().flat_map(|part| part.gemm.read_views()).cloned().collect(),
         }
     }
 }

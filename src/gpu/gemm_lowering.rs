@@ -79,6 +79,7 @@ fn gemm_call(
         },
         scales: scale_form(&operands, batch, [strides[4], strides[5]])?,
         batch: i32::try_from(batch).ok()?,
+        parts: 1,
         remote: false,
         alignments: [0, 1, 2, 3].map(|at| view_alignment(operands[at].as_ref())),
     };

@@ -107,7 +107,9 @@ pub struct GemmShape {
     pub scales: GemmScales,
     /// Matrices in a batch.
     pub batch: i32,
-    /// True if the result is in another rank's memory: then each of its elements must be stored once, so a split sum
+    /// GEMMs of this shape with the same `a`, each with a `b` and a `d` at addresses of their own; 1 for a single one.
+    pub parts: u32,
+    /// True if the result, or that of a part, is in another rank's memory: then each of its elements must be stored once, so a split sum
     /// must not add its parts there.
     pub remote: bool,
     /// Largest power of two, up to 256, that divides all addresses of `a`, `b`, the bias and `d`.
@@ -132,6 +134,7 @@ impl GemmShape {
             bias: GemmBias::None,
             scales: GemmScales::None,
             batch: 1,
+            parts: 1,
             remote: false,
             alignments: [256; 4],
         }
@@ -142,7 +145,7 @@ impl GemmShape {
         let (a, transposed) = self.a;
         let depth = if transposed { a.rows } else { a.columns };
         let batch = u64::try_from(self.batch).unwrap_or(0);
-        [2, self.d.rows, self.d.columns, depth, batch].into_iter().fold(1, u64::saturating_mul)
+        [2, self.d.rows, self.d.columns, depth, batch, u64::from(self.parts)].into_iter().fold(1, u64::saturating_mul)
     }
 }
 

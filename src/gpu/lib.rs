@@ -2,7 +2,7 @@
 //!
 //! [`fuse`] combines instructions into kernels, [`codegen`] writes their source, [`gemm_lowering`] and
 //! [`nccl_lowering`] turn GEMMs and collectives into library calls, and [`p2p`] splits communications into copies
-//! between ranks. [`schedule`] puts all of them into one list of commands for each rank, [`memory_layout`] places the
+//! between ranks; `exchanges` finds those whose sends may start together. [`schedule`] puts all of them into one list of commands for each rank, [`memory_layout`] places the
 //! buffers, [`cubin`] checks compiled kernels, [`user_kernel`] reads files with kernels of the user, and [`issue_order`] orders the commands of ranks that share a device.
 //! [`listing`] prints the result.
 //!
@@ -11,6 +11,7 @@
 pub mod codegen;
 pub mod cubin;
 pub mod element_range;
+mod exchanges;
 pub mod external_buffers;
 pub mod fuse;
 pub mod fused_inst;

@@ -16,7 +16,8 @@ use crate::p2p::{MessagePlan, MessageTarget, P2pMessage};
 use crate::rank_memory;
 use crate::schedule::user_launches::UserLaunch;
 use crate::schedule::{
-    P2pBatch, P2pCopy, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, most_waiting_blocks,
+    P2pBatch, P2pCopy, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StoreGemms, StreamCommand,
+    most_waiting_blocks,
 };
 use crate::team;
 use crate::transport::BackendTransports;
@@ -39,6 +40,8 @@ pub struct ListingOptions {
     pub routes: BackendTransports,
     /// True if the commands are captured as a CUDA graph.
     pub graph: bool,
+    /// True if kernels of ours are tried for GEMMs.
+    pub gemm_kernels: bool,
     /// True if several ranks share a device, so that their calls have one issue order.
     pub shared: bool,
 }
@@ -60,6 +63,7 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
         routes: options.routes,
         one_rank_per_device: !shared,
         push: options.graph,
+        joins_stores: options.gemm_kernels,
         notes: false,
     };
     let mut text = String::new();
@@ -179,6 +183,14 @@ fn call_line(call: &StreamCommand) -> String {
             let scales = scales.iter().flatten().map(|place| format!("scale {}", operand_text(place)));
             let operands: Vec<String> = matrices.chain(scales).collect();
             format!("gemm {shape} ({})", operands.join(", "))
+        }
+        StreamCommand::StoreGemms(gemms) => {
+            let StoreGemms { shape, right, parts } = &**gemms;
+            let parts: Vec<String> = parts
+                .iter()
+                .map(|[left, result]| format!("{} to {}", operand_text(left), operand_text(result)))
+                .collect();
+            format!("gemms {shape} of {}, in one launch: {}", operand_text(right), parts.join("; "))
         }
         StreamCommand::Record { event } => format!("record event {event}"),
         StreamCommand::Wait { event } => format!("wait for event {event}"),

@@ -118,6 +118,10 @@ fn accessed_buffers(inst: &Inst, item: &FusedInst) -> SmallVec<[usize; 4]> {
         FusedInst::Inst(_) => inst.kind.read_views().into_iter().chain(inst.kind.written_views()).collect(),
         FusedInst::Gemm { gemm, .. } => [&gemm.a, &gemm.b, &gemm.out].into_iter().chain(&gemm.bias).collect(),
         FusedInst::DirectGemm { gemm, .. } => [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).collect(),
+        FusedInst::StoreGemms(parts) => {
+            let own = parts.iter().filter(|part| part.send.is_none()).map(|part| &part.gemm.out);
+            parts.iter().flat_map(|part| [&part.gemm.a, &part.gemm.b]).chain(own).collect()
+        }
         FusedInst::Kernel { kernel, .. } => kernel.inputs.iter().chain([&kernel.output]).collect(),
         FusedInst::Reduce { kernel, output, .. } => kernel.inputs.iter().chain([output]).collect(),
     };

@@ -22,6 +22,7 @@ use crate::codegen;
 use crate::codegen::job;
 use crate::element_range::ViewRange;
 use crate::element_range::range_view;
+use crate::exchanges;
 use crate::memory_layout::ALIGNMENT;
 use crate::operand::SymbolicAddress;
 use crate::transport::{BackendTransports, CommTransport};
@@ -167,12 +168,15 @@ pub struct MessagePlan {
     flags: BTreeMap<u32, usize>,
     /// By rank and instruction: the reason why copies cannot carry it out.
     refused: BTreeMap<RankInst, Unsupported>,
+    /// The sends of complete exchanges, each with the first one of its rank.
+    exchanges: BTreeMap<RankInst, InstId>,
 }
 
 /// The messages of all ranks' plans.
 pub fn plan_messages(prepared: &PreparedProgram, routes: BackendTransports) -> MessagePlan {
     let matching = PlanMatching::new(&prepared.plans);
-    let mut found = MessagePlan::default();
+    let exchanges = exchanges::complete_exchanges(&prepared.plans, &matching.messages);
+    let mut found = MessagePlan { exchanges, ..MessagePlan::default() };
     for message in &matching.messages {
         found.add_pair(message, &prepared.plans, routes);
     }
@@ -195,6 +199,11 @@ impl MessagePlan {
             Some(why) => Err(why.clone()),
             None => Ok(self.rounds.get(&at).map_or(&[], Vec::as_slice)),
         }
+    }
+
+    /// The first send of the complete exchange that a send belongs to, all of whose sends may start together.
+    pub fn exchange_of_send(&self, rank: u32, inst: InstId) -> Option<InstId> {
+        self.exchanges.get(&RankInst { rank, inst }).copied()
     }
 
     /// The bytes of a rank's semaphores. The last word belongs to no message: a rank of another process sets it when it

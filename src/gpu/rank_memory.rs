@@ -12,7 +12,7 @@ pub const WORKSPACE: usize = 32 << 20;
 pub fn layout_memory(plan: &Plan, schedule: &mut RankSchedule, flags: usize, external: &[bool]) -> MemoryLayout {
     let kernels = schedule.scratch.clone();
     for step in &schedule.steps {
-        if matches!(step.call, StreamCommand::Gemm { .. }) {
+        if matches!(step.call, StreamCommand::Gemm { .. } | StreamCommand::StoreGemms(_)) {
             schedule.scratch[step.stream] = kernels[step.stream].next_multiple_of(memory_layout::ALIGNMENT) + WORKSPACE;
         }
     }

@@ -64,6 +64,8 @@ pub enum StreamCommand {
         /// The operands of the call.
         operands: Box<PerOperand<Option<SymbolicAddress>>>,
     },
+    /// Runs GEMMs that store in the memory of several ranks: in one launch, or one after the other.
+    StoreGemms(Box<StoreGemms>),
     /// Records an event.
     Record {
         /// Number of the event.
@@ -95,6 +97,24 @@ pub enum StreamCommand {
     P2pBatch(Box<P2pBatch>),
     /// Launches a kernel of the user.
     UserLaunch(Box<UserLaunch>),
+}
+
+/// GEMMs of one shape with the same right factor.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StoreGemms {
+    /// Number of the shape among [`RankSchedule::shapes`].
+    pub shape: usize,
+    /// The right factor of the row-major GEMMs, cuBLASLt's left one.
+    pub right: SymbolicAddress,
+    /// Of each part the left factor and the result.
+    pub parts: Vec<[SymbolicAddress; 2]>,
+}
+
+impl StoreGemms {
+    /// The places of all matrices.
+    pub fn addresses(&self) -> impl Iterator<Item = &SymbolicAddress> {
+        self.parts.iter().flatten().chain([&self.right])
+    }
 }
 
 /// Signals semaphores, then copies, then waits for semaphores: the kernel of [`codegen::p2p_kernel_source`] does that
@@ -213,6 +233,8 @@ pub struct ScheduleSettings {
     /// If that is another device of the process with a graph of its own, the copy would block that graph's work, and
     /// two such graphs would block each other.
     pub push: bool,
+    /// True if GEMMs of a complete exchange are joined, so that tuning may choose one launch for them.
+    pub joins_stores: bool,
     /// True if kernel sources carry notes about what they compute.
     pub notes: bool,
 }
@@ -227,6 +249,7 @@ impl ScheduleSettings {
         routes: BackendTransports { nccl: CommTransport::Nccl, ucc: None },
         one_rank_per_device: true,
         push: false,
+        joins_stores: false,
         notes: false,
     };
 }
@@ -248,7 +271,11 @@ pub fn build_schedule(
 ) -> Result<RankSchedule, UnsupportedInst> {
     let mut builder = Builder::new(plan, teams, messages, settings);
     builder.record_event(0);
-    let items = fuse::join_sends(plan, fuse::fuse_kernels(plan), |gemm, send| builder.stores_fp8_gemm(gemm, send));
+    let mut items = fuse::join_sends(plan, fuse::fuse_kernels(plan), |gemm, send| builder.stores_fp8_gemm(gemm, send));
+    if settings.joins_stores {
+        let exchange = |send| messages.exchange_of_send(plan.rank, send);
+        items = fuse::join_stores(plan, items, exchange, |parts| builder.joined_stores(parts).is_some());
+    }
     for item in &items {
         builder.at = item.plan_position();
         builder.schedule_item(item).map_err(|what| UnsupportedInst { inst: builder.at, what, instead: None })?;
@@ -402,6 +429,7 @@ impl<'p> Builder<'p> {
             FusedInst::Inst(_) => self.schedule_inst(&inst),
             FusedInst::Gemm { gemm, .. } => self.schedule_gemm(gemm, stream),
             FusedInst::DirectGemm { gemm, at, .. } => self.schedule_direct_gemm(gemm, *at, &inst),
+            FusedInst::StoreGemms(parts) => self.schedule_joined_stores(parts, stream),
             FusedInst::Kernel { kernel, .. } => self.schedule_job(codegen::generate_pointwise(kernel)?, stream),
             FusedInst::Reduce { kernel, op, axes, output, .. } => {
                 let sms = self.settings.sms;

@@ -1,6 +1,6 @@
 //! Prints the kernels of large GEMMs, a line of JSON each, for `tools/benchmark gemm-kernels`. Each line of the
 //! input is a GEMM: `m n k`, then 1 if the left factor is stored by columns, and 1 if the right one is stored by
-//! rows.
+//! rows, and optionally the number of parts, products of this shape with one right factor.
 #![allow(clippy::print_stdout, reason = "an example's output")]
 
 use hostir_gpu::codegen::wgmma_gemm::{TiledMatrix, WgmmaGemm};
@@ -12,9 +12,11 @@ const MULTIPROCESSORS: u32 = 132;
 fn main() {
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let [m, n, k, left_by_column, right_by_row] = numbers[..] else { continue };
+        let [m, n, k, left_by_column, right_by_row, ref parts @ ..] = numbers[..] else { continue };
+        let parts = parts.first().and_then(|parts| u32::try_from(*parts).ok()).unwrap_or(1);
         let transposed = [left_by_column == 1, right_by_row == 0];
-        for kernel in WgmmaGemm::candidates(&GemmShape::dense(MatrixElement::Bf16, [m, n, k], transposed)) {
+        let shape = GemmShape::dense(MatrixElement::Bf16, [m, n, k], transposed);
+        for kernel in WgmmaGemm::candidates(&GemmShape { parts, remote: parts > 1, ..shape }) {
             let matrices = kernel.matrices.map(|TiledMatrix { extents, row_bytes, box_extents }| {
                 format!("{{\"extents\": {extents:?}, \"row_bytes\": {row_bytes}, \"box\": {box_extents:?}}}")
             });

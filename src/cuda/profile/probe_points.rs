@@ -6,7 +6,7 @@ use hostir::backend::trace::{PartialTrace, SpanDependency, SpanKind, TraceSpan};
 use hostir::plan::InstId;
 use hostir::plan::cost::inst_flop;
 use hostir::plan::{BufferView, InstKind, InstOrigin, Plan, PointwiseKernel};
-use hostir_gpu::fused_inst::FusedInst;
+use hostir_gpu::fused_inst::{FusedInst, StoredGemm};
 use hostir_gpu::schedule::{RankSchedule, START, ScheduleStep, StreamCommand};
 use std::collections::BTreeMap;
 
@@ -144,6 +144,7 @@ impl Builder<'_> {
                 let copies = of.iter().filter_map(|&at| self.plan.find_inst(at));
                 SpanWork { more: copies.map(|inst| inst.origin).collect(), ..self.single_work(at) }
             }
+            Some(FusedInst::StoreGemms(parts)) => self.stored_work(parts),
             Some(FusedInst::Inst(_) | FusedInst::DirectGemm { .. }) | None => self.single_work(at),
         }
     }
@@ -154,6 +155,17 @@ impl Builder<'_> {
         let others = of.iter().rev().skip(1).rev().filter_map(|&at| self.plan.find_inst(at));
         let more = others.map(|inst| inst.origin).collect();
         SpanWork { more, bytes, flop: steps as u64 * kernel.output.len() as u64, computes: true }
+    }
+
+    /// The totals of GEMMs that are one launch.
+    fn stored_work(&self, parts: &[StoredGemm]) -> SpanWork {
+        let mut work = SpanWork { computes: true, ..SpanWork::default() };
+        for part in parts {
+            let own = self.single_work(part.at);
+            (work.bytes, work.flop) = (work.bytes + own.bytes, work.flop + own.flop);
+        }
+        let others = parts.iter().skip(1).filter_map(|part| self.plan.find_inst(part.at));
+        SpanWork { more: others.map(|inst| inst.origin).collect(), ..work }
     }
 
     fn single_work(&self, at: InstId) -> SpanWork {

@@ -36,6 +36,7 @@ use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
 use hostir::plan::{InstKind, InstOrigin, Plan};
 use hostir::plan_checks::check_plans;
+use hostir_gpu::codegen::wgmma_gemm::ARCHITECTURE;
 use hostir_gpu::external_buffers;
 use hostir_gpu::gemm_lowering::fp8::Fp8Support;
 use hostir_gpu::memory_layout::{self, MemoryLayout};
@@ -305,6 +306,12 @@ impl LocalDevices {
     fn is_push_only(&self, options: &Options) -> bool {
         options.graph && self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
     }
+
+    /// Returns true if the devices of this process run our GEMM kernels, and NVRTC compiles them.
+    fn has_gemm_kernels(&self) -> bool {
+        let mut architectures = self.devices.iter().map(|device| device.architecture());
+        architectures.all(|found| found.is_ok_and(|found| found == ARCHITECTURE)) && nvrtc::is_present()
+    }
 }
 
 /// In a graph no order of issue can keep ranks that share a device apart in its hardware queues ([`issue_order`]).
@@ -411,7 +418,9 @@ fn build_schedules(
     let LocalDevices { sms, fp8, one_rank_per_device, room, .. } = *site;
     let (push, routes) = (site.is_push_only(options), options.routes);
     let (numerics, notes) = (options.numerics, nvrtc::takes_notes());
-    let settings = ScheduleSettings { numerics, fp8, sms, room, routes, one_rank_per_device, push, notes };
+    let joins_stores = options.gemm_kernels && site.has_gemm_kernels();
+    let settings =
+        ScheduleSettings { numerics, fp8, sms, room, routes, one_rank_per_device, push, joins_stores, notes };
     let schedules = prepared.plans.iter().map(|plan| {
         let built = schedule::build_schedule(plan, teams, messages, settings);
         let mut schedule = built.map_err(|refusal| vec![unsupported_error(prepared, plan, refusal)])?;

@@ -78,7 +78,8 @@ pub struct Options {
     pub numerics: GemmNumerics,
     /// The effort with which algorithms of GEMMs are chosen.
     pub tuning: GemmTuning,
-    /// True if sustained trials include [kernels of ours](hostir_gpu::codegen::wgmma_gemm).
+    /// True if sustained trials include [kernels of ours](hostir_gpu::codegen::wgmma_gemm), also for GEMMs that store in
+    /// the memory of several ranks, which then start together.
     pub gemm_kernels: bool,
     /// The transport of each backend's communications.
     pub routes: BackendTransports,

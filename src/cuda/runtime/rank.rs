@@ -277,7 +277,12 @@ fn issue_command(
         }
         ResolvedCommand::Gemm { gemm, operands } => {
             // SAFETY: the rank's promise; the workspace is as `LoadedKernels::load` says.
-            unsafe { kernels.run_gemm(*gemm, operands, stream) }?;
+            unsafe { kernels.run_gemm(*gemm, operands, &[], stream) }?;
+        }
+        ResolvedCommand::StoreGemms { gemm, operands, words } => {
+            let parts = &commands.addresses[words.clone()];
+            // SAFETY: the rank's promise, as for one GEMM.
+            unsafe { kernels.run_gemm(*gemm, operands, parts, stream) }?;
         }
         ResolvedCommand::Record { event } => {
             stream.record(&streams.events[*event])?;

@@ -435,12 +435,13 @@ impl CudaStream {
         function: &KernelFunction,
         [blocks, threads]: [u32; 2],
         shared_bytes: u32,
-        maps: &[TensorMap],
+        maps: &[Vec<TensorMap>],
         words: &[u64],
     ) -> Result<(), Error> {
-        function.check_arguments(maps.len(), words.len())?;
+        function.check_arguments(maps.iter().map(Vec::len).sum(), words.len())?;
+        let maps = maps.iter().map(|maps| TensorMap::as_parameter(maps));
         let words = words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast());
-        let pointers = maps.iter().map(TensorMap::as_parameter).chain(words).collect();
+        let pointers = maps.chain(words).collect();
         // SAFETY: as the caller promises; the function has as many parameters of these sizes as there are pointers.
         unsafe { self.launch_with(function, [[blocks, 1, 1], [threads, 1, 1]], shared_bytes, pointers, false) }
     }

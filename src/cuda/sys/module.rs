@@ -6,6 +6,7 @@ use crate::sys::library::LACKING;
 use crate::sys::tables;
 use crate::sys::tensor_map::TensorMap;
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule};
+use hostir_gpu::codegen::wgmma_gemm::MATRICES;
 use hostir_gpu::cubin;
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
@@ -115,10 +116,12 @@ impl KernelModule {
     pub(crate) fn get_tiled_function(
         self: &Arc<Self>,
         name: &str,
-        [maps, words]: [usize; 2],
+        maps: [usize; MATRICES],
+        words: usize,
         shared_bytes: u32,
     ) -> Result<KernelFunction, Error> {
-        let function = self.find_function(name, [vec![TensorMap::BYTES; maps], vec![WORD; words]].concat())?;
+        let maps = maps.map(|count| count * TensorMap::BYTES);
+        let function = self.find_function(name, [&maps[..], &vec![WORD; words]].concat())?;
         function.permit_shared_memory(shared_bytes)?;
         Ok(function)
     }
@@ -166,11 +169,12 @@ impl KernelFunction {
         unsafe { tables::driver().cuFuncSetAttribute(self.handle, attribute, bytes as c_int) }.into_result()
     }
 
-    /// Refuses arguments whose sizes differ from those of its parameters.
+    /// Refuses other numbers of tensor maps, of which a parameter may have several, and of words than its parameters
+    /// hold.
     pub(super) fn check_arguments(&self, maps: usize, words: usize) -> Result<(), Error> {
-        let own = self.parameters.iter().filter(|bytes| **bytes == TensorMap::BYTES).count();
-        check_argument_count(own, maps)?;
-        check_argument_count(self.parameters.len() - own, words)
+        let of_maps = self.parameters.iter().filter(|bytes| bytes.is_multiple_of(TensorMap::BYTES));
+        check_argument_count(of_maps.clone().sum::<usize>() / TensorMap::BYTES, maps)?;
+        check_argument_count(self.parameters.len() - of_maps.count(), words)
     }
 
     /// Returns true if the driver knows it to have exactly these parameters, or cannot tell.

@@ -12,6 +12,7 @@ use std::ffi::{c_int, c_void};
 /// A matrix of bfloat16 numbers at an address, a parameter of kernels. Boxes are swizzled by 128 bytes; elements of a
 /// box outside of the matrix are loaded as zeros and not stored.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub(crate) struct TensorMap(CUtensorMap);
 
 impl TensorMap {
@@ -45,8 +46,8 @@ impl TensorMap {
         Ok(Self(unsafe { map.assume_init() }))
     }
 
-    /// The place of the parameter.
-    pub(super) fn as_parameter(&self) -> *mut c_void {
-        std::ptr::from_ref(&self.0).cast_mut().cast()
+    /// The place of a parameter of several maps.
+    pub(super) fn as_parameter(maps: &[Self]) -> *mut c_void {
+        maps.as_ptr().cast_mut().cast()
     }
 }

@@ -5,7 +5,10 @@
 // and two warps store the results of the other warpgroups, which go on to the next tile meanwhile. The blocks of a
 // cluster take tiles of the same columns and load each a part of the right tile for all of them.
 //
-// Macros: COLUMNS of a tile, STAGES, CLUSTER, GROUP (row tiles that are taken before the next column tile),
+// A product may have PARTS: left factors of m rows each, and a result for each, which may be in the memory of another
+// rank. The tiles of a part come before those of the next.
+//
+// Macros: COLUMNS of a tile, STAGES, CLUSTER, GROUP (row tiles that are taken before the next column tile), PARTS,
 // LEFT_BY_COLUMN (left is stored [k][m]) and RIGHT_BY_ROW (right is stored [k][n], else [n][k]).
 #define ROWS 128
 #define DEPTH 64
@@ -16,6 +19,7 @@
 #define BOX_BYTES 8192
 
 struct alignas(64) TensorMap { Word opaque[16]; };
+struct PartMaps { TensorMap part[PARTS]; };
 
 __device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void barrier_init(unsigned barrier, unsigned count) {
@@ -56,16 +60,20 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
   return pair;
 }
 
+// A tile: its first row and column, and its part.
+struct Place { int row, column, part; };
+
 struct Schedule {
-  int row_tiles, column_tiles, depth_tiles, tiles, rank;
+  int row_tiles, column_tiles, depth_tiles, part_tiles, tiles, rank;
   __device__ Schedule(int m, int n, int k, int rank)
       : row_tiles((m + ROWS * CLUSTER - 1) / (ROWS * CLUSTER)), column_tiles((n + COLUMNS - 1) / COLUMNS),
-        depth_tiles((k + DEPTH - 1) / DEPTH), tiles(row_tiles * column_tiles), rank(rank) {}
-  // The first row and column of a tile.
-  __device__ __forceinline__ int2 place(int tile) const {
+        depth_tiles((k + DEPTH - 1) / DEPTH), part_tiles(row_tiles * column_tiles), tiles(part_tiles * PARTS), rank(rank) {}
+  __device__ __forceinline__ Place place(int tile) const {
+    int part = PARTS > 1 ? tile / part_tiles : 0;
+    tile -= part * part_tiles;
     int in_group = GROUP * column_tiles, group = tile / in_group, size = min(GROUP, row_tiles - group * GROUP);
     int at = tile - group * in_group;
-    return make_int2(((group * GROUP + at % size) * CLUSTER + rank) * ROWS, at / size * COLUMNS);
+    return {((group * GROUP + at % size) * CLUSTER + rank) * ROWS, at / size * COLUMNS, part};
   }
 };
 
@@ -79,22 +87,23 @@ __device__ __forceinline__ void cluster_barrier() {
 }
 
 // Loads the stages of all tiles of this block, as they become free.
-__device__ __forceinline__ void load_tiles(const TensorMap* left, const TensorMap* right, unsigned stages, unsigned full, unsigned empty, const Schedule& schedule) {
+__device__ __forceinline__ void load_tiles(const PartMaps* lefts, const TensorMap* right, unsigned stages, unsigned full, unsigned empty, const Schedule& schedule) {
   int stage = 0;
   unsigned phase = 0;
   for (int tile = blockIdx.x / CLUSTER; tile < schedule.tiles; tile += gridDim.x / CLUSTER) {
-    int2 at = schedule.place(tile);
+    Place at = schedule.place(tile);
+    const TensorMap* left = &lefts->part[at.part];
     for (int d = 0; d < schedule.depth_tiles; d++) {
       barrier_wait(empty + 8 * stage, phase ^ 1);
       unsigned barrier = full + 8 * stage, a = stages + stage * LEFT_BYTES, b = stages + STAGES * LEFT_BYTES + stage * RIGHT_BYTES;
       barrier_expect(barrier, LEFT_BYTES + RIGHT_BYTES);
 #if LEFT_BY_COLUMN
-      for (int i = 0; i < ROWS; i += HALF) load_box(a + i * 128, left, barrier, at.x + i, d * DEPTH);
+      for (int i = 0; i < ROWS; i += HALF) load_box(a + i * 128, left, barrier, at.row + i, d * DEPTH);
 #else
-      load_box(a, left, barrier, d * DEPTH, at.x);
+      load_box(a, left, barrier, d * DEPTH, at.row);
 #endif
       for (int i = schedule.rank * (COLUMNS / CLUSTER); i < (schedule.rank + 1) * (COLUMNS / CLUSTER); i += RIGHT_BY_ROW ? HALF : COLUMNS / 2) {
-        int x = RIGHT_BY_ROW ? at.y + i : d * DEPTH, y = RIGHT_BY_ROW ? d * DEPTH : at.y + i;
+        int x = RIGHT_BY_ROW ? at.column + i : d * DEPTH, y = RIGHT_BY_ROW ? d * DEPTH : at.column + i;
 #if CLUSTER > 1
         load_box_for_cluster(b + i * 128, right, barrier, x, y);
 #else
@@ -134,18 +143,18 @@ __device__ __forceinline__ void write_rows(const float (&sums)[COLUMNS / 2], uns
 }
 
 // Stores the rows of a warpgroup for all tiles of this block: the work of one warp.
-__device__ __forceinline__ void store_tiles(const TensorMap* result, unsigned stages, int group, const Schedule& schedule) {
+__device__ __forceinline__ void store_tiles(const PartMaps* results, unsigned stages, int group, const Schedule& schedule) {
   int lane = threadIdx.x % 32, half = group - 1, boxes = 0;
   unsigned buffers = result_buffers(stages, half);
   let_others_pass(free_buffer(group, 0));
   let_others_pass(free_buffer(group, 1));
   for (int tile = blockIdx.x / CLUSTER; tile < schedule.tiles; tile += gridDim.x / CLUSTER) {
-    int2 at = schedule.place(tile);
+    Place at = schedule.place(tile);
 #pragma unroll 1
     for (int box = 0; box < COLUMNS / HALF; box++, boxes++) {
       wait_for_others(full_buffer(group, boxes & 1));
       if (lane == 0) {
-        store_box(result, buffers + (boxes & 1) * BOX_BYTES, at.y + box * HALF, at.x + half * HALF);
+        store_box(&results->part[at.part], buffers + (boxes & 1) * BOX_BYTES, at.column + box * HALF, at.row + half * HALF);
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
       }
       __syncwarp();
@@ -184,7 +193,7 @@ __device__ __forceinline__ void multiply_tiles(unsigned stages, unsigned full, u
   }
 }
 
-extern "C" __global__ void __launch_bounds__(384, 1) __cluster_dims__(CLUSTER, 1, 1) hir(const __grid_constant__ TensorMap left, const __grid_constant__ TensorMap right, const __grid_constant__ TensorMap result, Word m, Word n, Word k) {
+extern "C" __global__ void __launch_bounds__(384, 1) __cluster_dims__(CLUSTER, 1, 1) hir(const __grid_constant__ PartMaps lefts, const __grid_constant__ TensorMap right, const __grid_constant__ PartMaps results, Word m, Word n, Word k) {
   extern __shared__ unsigned char memory[];
   __shared__ __align__(8) Word full_barriers[STAGES], empty_barriers[STAGES];
   unsigned stages = (shared_address(memory) + 1023) & ~1023u;
@@ -201,8 +210,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) __cluster_dims__(CLUSTER, 1
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     int warp = threadIdx.x / 32;
-    if (threadIdx.x == 0) load_tiles(&left, &right, stages, full, empty, schedule);
-    if (warp == 1 || warp == 2) store_tiles(&result, stages, warp, schedule);
+    if (threadIdx.x == 0) load_tiles(&lefts, &right, stages, full, empty, schedule);
+    if (warp == 1 || warp == 2) store_tiles(&results, stages, warp, schedule);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     multiply_tiles(stages, full, empty, group, schedule);

@@ -2,6 +2,9 @@
 //!
 //! Its text depends on the tile and on the layout of the factors, not on sizes. The matrices come as the driver's
 //! tensor maps ([`TiledMatrix`] has their boxes), sizes as words.
+//!
+//! One launch may compute several products with the same right factor, its parts, and store the result of each part in
+//! the memory of another rank: a product whose rows are sent to their owners.
 
 use crate::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use std::fmt::Write as _;
@@ -10,10 +13,12 @@ use std::fmt::Write as _;
 pub const ARCHITECTURE: u32 = 90;
 /// Threads of a block.
 pub const THREADS: u32 = 384;
-/// The kernel's parameters: three tensor maps, then three words.
-pub const TENSOR_MAPS: usize = 3;
+/// The matrices, each with its tensor maps: left factors, right factor, results. Words follow them.
+pub const MATRICES: usize = 3;
 /// The words: rows and columns of the result, and the length of the summed axis.
 pub const SIZE_WORDS: usize = 3;
+/// The most parts of a product, whose maps are parameters of the kernel.
+pub const MOST_PARTS: u32 = 8;
 /// A tensor map requires that a matrix's address and its step from row to row are multiples of this many bytes.
 const MAP_ALIGNMENT: u64 = 16;
 /// The operations of a GEMM from which on it pays to compile a kernel.
@@ -67,13 +72,15 @@ pub struct WgmmaGemm {
     right_by_row: bool,
     /// `m`, `n` and `k`.
     sizes: [u64; SIZE_WORDS],
-    /// Left, right and result.
-    pub matrices: [TiledMatrix; TENSOR_MAPS],
+    /// Products with the same right factor, each with a left factor and a result.
+    parts: u32,
+    /// Left and right factor and result of a part.
+    pub matrices: [TiledMatrix; MATRICES],
 }
 
 impl WgmmaGemm {
     /// The kernels that compute a GEMM. There are none for other types, scales, a bias, batches, addresses that tensor
-    /// maps do not support, a result of another rank, or small sizes.
+    /// maps do not support, a single result of another rank, or small sizes.
     pub fn candidates(shape: &GemmShape) -> Vec<Self> {
         if !is_supported(shape) {
             return Vec::new();
@@ -95,6 +102,7 @@ impl WgmmaGemm {
             tile,
             left_by_column,
             right_by_row,
+            parts: shape.parts,
             sizes: [shape.d.columns, shape.d.rows, depth],
             matrices: [
                 TiledMatrix::new(left, left_box),
@@ -108,6 +116,11 @@ impl WgmmaGemm {
     pub fn tile_name(&self) -> String {
         let TileShape { columns, stages, cluster, group } = self.tile;
         format!("{ROWS}x{columns}, {stages} stages, cluster of {cluster}, groups of {group}")
+    }
+
+    /// The tensor maps of each matrix: one for each part of the left factor and of the result.
+    pub fn map_counts(&self) -> [usize; MATRICES] {
+        [self.parts as usize, 1, self.parts as usize]
     }
 
     /// The words that follow the tensor maps.
@@ -125,7 +138,8 @@ impl WgmmaGemm {
     pub fn blocks(&self, sms: u32) -> u32 {
         let TileShape { columns, cluster, .. } = self.tile;
         let [m, n, _] = self.sizes;
-        let tiles = m.div_ceil(u64::from(ROWS * cluster)) * n.div_ceil(u64::from(columns));
+        let part_tiles = m.div_ceil(u64::from(ROWS * cluster)) * n.div_ceil(u64::from(columns));
+        let tiles = part_tiles * u64::from(self.parts);
         let clusters = u64::from((sms / cluster).max(1)).min(tiles);
         u32::try_from(clusters).unwrap_or(1) * cluster
     }
@@ -139,6 +153,7 @@ impl WgmmaGemm {
             ("STAGES", stages),
             ("CLUSTER", cluster),
             ("GROUP", group),
+            ("PARTS", self.parts),
             ("LEFT_BY_COLUMN", u32::from(self.left_by_column)),
             ("RIGHT_BY_ROW", u32::from(self.right_by_row)),
         ];
@@ -160,7 +175,8 @@ impl TiledMatrix {
 /// True if the kernel computes this GEMM.
 fn is_supported(shape: &GemmShape) -> bool {
     let types = shape.element == MatrixElement::Bf16 && shape.factors == [MatrixElement::Bf16; 2];
-    let plain = shape.bias == GemmBias::None && shape.scales == GemmScales::None && shape.batch == 1 && !shape.remote;
+    let plain = shape.bias == GemmBias::None && shape.scales == GemmScales::None && shape.batch == 1;
+    let parts = if shape.remote { 2..=MOST_PARTS } else { 1..=1 }.contains(&shape.parts);
     let [a, b, _, d] = shape.alignments;
     let aligned = [a, b, d].iter().all(|alignment| u64::from(*alignment) >= MAP_ALIGNMENT);
     let fits = |layout: &MatrixLayout| {
@@ -169,6 +185,7 @@ fn is_supported(shape: &GemmShape) -> bool {
     };
     types
         && plain
+        && parts
         && aligned
         && [&shape.a.0, &shape.b.0, &shape.d].into_iter().all(fits)
         && shape.flop_count() >= WORTHWHILE
@@ -228,6 +245,20 @@ mod tests {
             // 227 KiB, less the barriers and the alignment.
             assert!(kernel.shared_bytes() <= 227 * 1024 - 1024, "{kernel:?}");
         }
+    }
+
+    #[test]
+    fn parts_share_the_right_factor() {
+        let whole = GemmShape { parts: 4, remote: true, ..gemm_shape(128, 512, 4096) };
+        let kernels = WgmmaGemm::candidates(&whole);
+        assert_eq!(kernels.len(), TILES.len());
+        assert_eq!(kernels[0].map_counts(), [4, 1, 4]);
+        // A tile of 128 rows has no rows of two parts: one row tile by 2, 2, 3 and 4 column tiles, in each of 4 parts.
+        let blocks: Vec<u32> = kernels.iter().map(|kernel| kernel.blocks(132)).collect();
+        assert_eq!(blocks, [8, 16, 12, 16]);
+        assert!(kernels.iter().all(|kernel| kernel.source().contains("#define PARTS 4\n")));
+        assert_eq!(WgmmaGemm::candidates(&GemmShape { parts: MOST_PARTS + 1, ..whole.clone() }), []);
+        assert_eq!(WgmmaGemm::candidates(&GemmShape { remote: false, ..whole }), []);
     }
 
     #[test]

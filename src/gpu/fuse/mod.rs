@@ -11,7 +11,7 @@ mod absorb;
 mod accumulate;
 mod direct;
 
-pub use direct::join_sends;
+pub use direct::{join_sends, join_stores};
 
 use crate::codegen::alias;
 use crate::codegen::types::{ComputeClass, compute_class};

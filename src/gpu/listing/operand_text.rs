@@ -71,9 +71,10 @@ pub(super) fn gemm_shape(shape: &GemmShape) -> String {
     };
     let tf32 = if shape.numerics.tf32 { ", tf32" } else { "" };
     let fast = if shape.numerics.fp8_fast_accumulation { ", fast accumulation" } else { "" };
+    let parts = if shape.parts > 1 { format!(", {} products in one launch", shape.parts) } else { String::new() };
     let remote = if shape.remote { ", stored in another rank's memory" } else { "" };
     format!(
-        "{} {} = {left} {a} * {right} {b}{scales}, {bias}, batch {}, alignments {:?}{tf32}{fast}{remote}",
+        "{} {} = {left} {a} * {right} {b}{scales}, {bias}, batch {}, alignments {:?}{tf32}{fast}{parts}{remote}",
         element_name(shape.element),
         matrix_text(&shape.d),
         shape.batch,

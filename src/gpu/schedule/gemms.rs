@@ -1,12 +1,14 @@
 //! GEMMs: calls of cuBLASLt, with kernels of our own around them if necessary.
 
 use crate::codegen;
+use crate::codegen::wgmma_gemm::WgmmaGemm;
+use crate::fused_inst::StoredGemm;
 use crate::gemm_lowering;
 use crate::gemm_lowering::fp8;
 use crate::gemm_shape::GemmShape;
 use crate::operand::SymbolicAddress;
 use crate::p2p::{MessageTarget, P2pMessage};
-use crate::schedule::{Builder, P2pBatch, StreamCommand};
+use crate::schedule::{Builder, P2pBatch, StoreGemms, StreamCommand};
 use crate::unsupported::Unsupported;
 use hostir::plan::{BufferView, GemmInst, Inst, InstId, MessageHeader};
 
@@ -48,6 +50,61 @@ impl Builder<'_> {
         self.add_batch(P2pBatch { signals: vec![done], ..P2pBatch::default() }, stream);
         let end = self.record_event(stream);
         self.issued.works.insert(work.0, end);
+        Ok(())
+    }
+
+    /// The call of each of these GEMMs, and their common shape, if one launch can compute them.
+    pub(super) fn joined_stores(&self, parts: &[StoredGemm]) -> Option<(GemmShape, Vec<gemm_lowering::GemmCall>)> {
+        let mut calls = Vec::new();
+        for part in parts {
+            let stored = match part.send {
+                Some(send) => self.gemm_at_peer(&part.gemm, send).ok()?.1,
+                None => (*part.gemm).clone(),
+            };
+            let [call] = <[_; 1]>::try_from(gemm_lowering::gemm_calls(&stored)?).ok()?;
+            calls.push(call);
+        }
+        let mut shape = calls.first()?.shape.clone();
+        shape.parts = u32::try_from(parts.len()).ok()?;
+        shape.remote = true;
+        for call in &calls {
+            let least = shape.alignments.iter().zip(call.shape.alignments).map(|(one, other)| (*one).min(other));
+            shape.alignments = least.collect::<Vec<_>>().try_into().ok()?;
+        }
+        let GemmShape { parts, remote, alignments, .. } = shape;
+        let mut shapes = calls.iter().map(|call| GemmShape { parts, remote, alignments, ..call.shape.clone() });
+        let is_one_launch = shapes.all(|own| own == shape) && !WgmmaGemm::candidates(&shape).is_empty();
+        is_one_launch.then_some((shape, calls))
+    }
+
+    /// Schedules GEMMs that store in the memory of several ranks: waits until all of these are ready, and signals them
+    /// afterwards.
+    pub(super) fn schedule_joined_stores(&mut self, parts: &[StoredGemm], stream: usize) -> Result<(), Unsupported> {
+        const MALFORMED: Unsupported = Unsupported::Malformed("GEMMs that are not one launch");
+        let (shape, calls) = self.joined_stores(parts).ok_or(MALFORMED)?;
+        let (mut waits, mut signals, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+        let mut right = None;
+        for (part, call) in parts.iter().zip(calls) {
+            let [Some(a), Some(b), _, Some(d), ..] = call.operands else { return Err(MALFORMED) };
+            right = Some(SymbolicAddress::View(a));
+            let mut result = SymbolicAddress::View(d.clone());
+            if let Some(send) = part.send {
+                let (message, _) = self.gemm_at_peer(&part.gemm, send)?;
+                result = SymbolicAddress::Peer { rank: message.to, view: d };
+                waits.push(message.ready);
+                signals.push((message.target_rank(), message.done));
+            }
+            stored.push([SymbolicAddress::View(b), result]);
+        }
+        let shape = self.intern_shape(shape);
+        self.add_batch(P2pBatch { waits, ..P2pBatch::default() }, stream);
+        let gemms = StoreGemms { shape, right: right.ok_or(MALFORMED)?, parts: stored };
+        self.push(StreamCommand::StoreGemms(Box::new(gemms)), stream);
+        self.add_batch(P2pBatch { signals, ..P2pBatch::default() }, stream);
+        let end = self.record_event(stream);
+        let sends = parts.iter().filter_map(|part| part.send);
+        let works = sends.filter_map(|send| self.plan.inst(send).kind.message().map(|message| message.work.0));
+        self.issued.works.extend(works.map(|work| (work, end)));
         Ok(())
     }
 

@@ -185,6 +185,7 @@ impl Builder<'_> {
             StreamCommand::Launch { .. }
             | StreamCommand::UserLaunch(_)
             | StreamCommand::Gemm { .. }
+            | StreamCommand::StoreGemms(_)
             | StreamCommand::Copy { .. }
             | StreamCommand::Communicate { .. } => true,
             StreamCommand::P2pBatch(batch) => {

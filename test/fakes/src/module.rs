@@ -3,7 +3,7 @@
 use crate::abi::get_values;
 use crate::note::{self, KernelMeaning};
 use crate::task::{self, DeviceWork, StreamTask};
-use crate::tiled_gemm::{MAP_BYTES, TiledGemm};
+use crate::tiled_gemm::TiledGemm;
 use crate::user_kernel::{self, HostKernel, LaunchShape};
 use crate::world::{FakeWorld, INVALID_HANDLE, INVALID_VALUE};
 use std::sync::Arc;
@@ -71,9 +71,9 @@ impl LoadedKernel {
         let Some((list, _)) = list else { return Err("a source without a kernel".to_owned()) };
         let names: Vec<&str> = list.split(", ").filter(|param| !param.is_empty()).collect();
         let starting = |start: &str| names.iter().filter(|name| name.starts_with(start)).count();
-        let bytes = |name: &&str| if name.contains(" TensorMap ") { MAP_BYTES } else { 8 };
-        let params = names.iter().map(bytes).collect();
+        let params = vec![8; names.len()];
         if let Some(gemm) = TiledGemm::read(source) {
+            let params = gemm.map_bytes().into_iter().chain(params.into_iter().skip(3)).collect();
             return Ok(Self { params, kind: LaunchKind::TiledGemm(gemm) });
         }
         if starting("Word ") == names.len() {

@@ -13,6 +13,7 @@ pub(crate) const MAP_WORDS: usize = MAP_BYTES / 8;
 pub(crate) struct TiledGemm {
     left_by_column: bool,
     right_by_row: bool,
+    parts: usize,
 }
 
 /// A matrix: its address, the elements of a row and the rows, and the elements from one row to the next.
@@ -29,25 +30,40 @@ impl TiledGemm {
         let set = |name: &str| source.contains(&format!("#define {name} 1\n"));
         let other = |name: &str| source.contains(&format!("#define {name} 0\n"));
         let known = |name: &str| set(name) || other(name);
-        (known("LEFT_BY_COLUMN") && known("RIGHT_BY_ROW"))
-            .then(|| Self { left_by_column: set("LEFT_BY_COLUMN"), right_by_row: set("RIGHT_BY_ROW") })
+        let parts = source.split_once("#define PARTS ")?.1.lines().next()?.parse().ok()?;
+        (known("LEFT_BY_COLUMN") && known("RIGHT_BY_ROW")).then(|| Self {
+            left_by_column: set("LEFT_BY_COLUMN"),
+            right_by_row: set("RIGHT_BY_ROW"),
+            parts,
+        })
     }
 
-    /// The product of a launch with these words, and the addresses of its matrices; none if the maps are not of matrices that
+    /// The bytes of the kernel's tensor maps, by parameter.
+    pub(crate) fn map_bytes(&self) -> [usize; 3] {
+        [self.parts, 1, self.parts].map(|count| count * MAP_BYTES)
+    }
+
+    /// The products of a launch with these words, and the addresses of its matrices; none if the maps are not of matrices that
     /// fit the sizes.
     pub(crate) fn meaning(&self, words: &[u64]) -> Option<(KernelMeaning, Vec<u64>)> {
-        let (maps, sizes) = words.split_at_checked(3 * MAP_WORDS)?;
+        let (maps, sizes) = words.split_at_checked((2 * self.parts + 1) * MAP_WORDS)?;
         let [m, n, k] = <[u64; 3]>::try_from(sizes).ok()?.map(|size| size as usize);
         let maps: Vec<MapContent> = maps.chunks(MAP_WORDS).map(MapContent::read).collect();
-        let views = [
-            maps[0].view(0, [m, k], self.left_by_column)?,
-            maps[1].view(1, [k, n], !self.right_by_row)?,
-            maps[2].view(2, [m, n], false)?,
-        ];
-        let [a, b, out] = views;
-        let gemm = GemmInst { a, b, bias: None, scales: None, out };
+        let right = self.parts;
+        let mut gemms = Vec::new();
+        for part in 0..self.parts {
+            let result = right + 1 + part;
+            let gemm = GemmInst {
+                a: maps[part].view(part, [m, k], self.left_by_column)?,
+                b: maps[right].view(right, [k, n], !self.right_by_row)?,
+                bias: None,
+                scales: None,
+                out: maps[result].view(result, [m, n], false)?,
+            };
+            gemms.push(InstKind::Gemm(Box::new(gemm)));
+        }
         let addresses = maps.iter().map(|map| map.address).collect();
-        Some((KernelMeaning::Instructions(vec![InstKind::Gemm(Box::new(gemm))]), addresses))
+        Some((KernelMeaning::Instructions(gemms), addresses))
     }
 }
 
@@ -58,7 +74,7 @@ impl MapContent {
     }
 
     /// The matrix of so many rows and columns, whose columns lie one after the other in memory if it is stored so.
-    fn view(&self, buffer: u32, [rows, columns]: [usize; 2], by_column: bool) -> Option<BufferView> {
+    fn view(&self, buffer: usize, [rows, columns]: [usize; 2], by_column: bool) -> Option<BufferView> {
         let (inner, outer) = if by_column { (rows, columns) } else { (columns, rows) };
         if self.extents != [inner, outer] {
             return None;
@@ -67,7 +83,7 @@ impl MapContent {
         let strides = if by_column { [near, far] } else { [far, near] };
         let dims = [rows, columns].into_iter().zip(strides).map(|(extent, stride)| ViewDim { extent, stride });
         let dims = dims.collect::<Vec<_>>().into();
-        Some(BufferView { buffer: BufferId(buffer), offset: 0, dims, dtype: DType::BFloat16 })
+        Some(BufferView { buffer: BufferId(buffer as u32), offset: 0, dims, dtype: DType::BFloat16 })
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn applied(plan: &Plan) -> Plan {
                 joined.push_inst(Inst { kind: InstKind::Gemm(gemm), ..plan.inst(at).into_owned() });
                 joined.push_inst(plan.inst(send).into_owned());
             }
+            FusedInst::StoreGemms(_) => unreachable!("only schedules join them"),
             FusedInst::Kernel { kernel, of } => {
                 let last = plan.inst(*of.last().unwrap()).into_owned();
                 joined.push_inst(Inst { kind: InstKind::Kernel(kernel), ..last.clone() });
@@ -62,6 +63,7 @@ pub(crate) fn joined_job(plan: &Plan, item: FusedInst, sms: u32) -> Result<Kerne
     match item {
         FusedInst::Inst(position) => job(&plan.inst(position).kind, sms),
         FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => codegen::generate_gemm(&gemm),
+        FusedInst::StoreGemms(_) => unreachable!("only schedules join them"),
         FusedInst::Kernel { kernel, .. } => codegen::generate_pointwise(&kernel),
         FusedInst::Reduce { kernel, op, axes, output, .. } => {
             codegen::generate_fused_reduction(&kernel, op, &axes, &output, sms)

@@ -13,7 +13,8 @@ use hostir_gpu::transport::{BackendTransports, CommTransport};
 /// A program that the backend refuses.
 pub(super) fn list_calls(prepared: &PreparedProgram, gpu: &GpuOptions, shared: bool) -> Result<String, Vec<Diag>> {
     let routes = gpu_routes(&gpu.transports);
-    let options = ListingOptions { numerics: gemm_numerics(gpu), routes, graph: gpu.graph, shared };
+    let GpuOptions { gemm_kernels, graph, .. } = *gpu;
+    let options = ListingOptions { numerics: gemm_numerics(gpu), routes, graph, gemm_kernels, shared };
     listing::list_calls(prepared, options)
 }
 

@@ -31,6 +31,7 @@ const FINALS: usize = 4;
 struct GemmTrial<'t> {
     gemm: usize,
     operands: &'t GemmOperands,
+    parts: &'t [u64],
     options: &'t Options,
 }
 
@@ -50,13 +51,13 @@ impl RankRuntime<'_> {
         options: &Options,
     ) -> Result<(usize, GemmTuning), Error> {
         const UNTIMED: (usize, GemmTuning) = (0, GemmTuning::Quick);
-        let Some(actual) = self.commands.first_operands(gemm) else { return Ok(UNTIMED) };
+        let Some((actual, parts)) = self.commands.first_operands(gemm) else { return Ok(UNTIMED) };
         let shape = &self.commands.schedule.shapes[gemm];
         let (cache, stream) = (&self.memory.cache, self.streams.main());
-        let Some(operands) = TrialOperands::new(shape, &actual, &self.device, cache, stream)? else {
+        let Some(operands) = TrialOperands::new(shape, &actual, parts, &self.device, cache, stream)? else {
             return Ok(UNTIMED);
         };
-        let trial = GemmTrial { gemm, operands: &operands.operands, options };
+        let trial = GemmTrial { gemm, operands: &operands.operands, parts: &operands.parts, options };
         let single = self.single_times(trial)?;
         let fastest = index_of_least(&single);
         let is_worth_it = single.get(fastest).is_some_and(|least| *least >= WORTH_STRETCHES);
@@ -124,7 +125,7 @@ impl RankRuntime<'_> {
             }
             // SAFETY: the rank's promise: nothing else is in flight before the first run; the operands were made for
             // this shape.
-            unsafe { self.kernels.run_gemm(trial.gemm, trial.operands, stream) }?;
+            unsafe { self.kernels.run_gemm(trial.gemm, trial.operands, trial.parts, stream) }?;
         }
         stream.record(&timers[1])?;
         stream.synchronize()?;
@@ -142,9 +143,9 @@ impl RankRuntime<'_> {
         }
         let stream = self.streams.main();
         for number in 0..self.kernels.gemms.len() {
-            if let Some(operands) = self.commands.first_operands(number) {
+            if let Some((operands, parts)) = self.commands.first_operands(number) {
                 // SAFETY: the rank's promise, as in `time_gemm`.
-                unsafe { self.kernels.run_gemm(number, &operands, stream) }?;
+                unsafe { self.kernels.run_gemm(number, &operands, parts, stream) }?;
             }
         }
         stream.synchronize()

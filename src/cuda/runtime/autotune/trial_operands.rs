@@ -25,6 +25,8 @@ pub(crate) struct TrialOperands {
     _memory: DeviceMemory,
     /// The operands.
     pub(crate) operands: GemmOperands,
+    /// Of each part the addresses of the left factor and of the result; none for a single GEMM.
+    pub(crate) parts: Vec<u64>,
 }
 
 /// An operand: its bytes and the type of its elements.
@@ -32,10 +34,11 @@ type Extent = (usize, MatrixElement);
 
 impl TrialOperands {
     /// Random operands for a shape; only the workspace and a result in another rank's memory come from the program's
-    /// operands `actual`. `None` if there is no memory for them.
+    /// operands `actual`, and the results of parts from its `actual_parts`. `None` if there is no memory for them.
     pub(crate) fn new(
         shape: &GemmShape,
         actual: &GemmOperands,
+        actual_parts: &[u64],
         device: &Arc<CudaDevice>,
         cache: &ResourceCache,
         stream: &CudaStream,
@@ -60,7 +63,11 @@ impl TrialOperands {
         // A GEMM that adds to its result keeps doing so.
         let bias = if actual.bias == actual.d { d } else { bias };
         let operands = GemmOperands { a, b, bias, d, scales: [left, right], workspace: actual.workspace };
-        Ok(Some(Self { _memory: memory, operands }))
+        // Each part has a left factor of its own.
+        let step = (extents[1].0 / shape.parts as usize) as u64;
+        let results = actual_parts.chunks_exact(2).map(|part| part[1]);
+        let parts = (0..).zip(results).flat_map(|(part, d)| [b + part * step, d]).collect();
+        Ok(Some(Self { _memory: memory, operands, parts }))
     }
 }
 
@@ -80,7 +87,7 @@ fn operand_extents(shape: &GemmShape) -> [Extent; 6] {
     let result = if shape.remote { 0 } else { matrix_elements(&shape.d, shape.batch) };
     [
         (matrix_elements(&shape.a.0, shape.batch), shape.factors[0]),
-        (matrix_elements(&shape.b.0, shape.batch), shape.factors[1]),
+        (u64::from(shape.parts) * matrix_elements(&shape.b.0, shape.batch), shape.factors[1]),
         (bias, shape.element),
         (result, shape.element),
         (scales[0], MatrixElement::F32),
@@ -178,6 +185,7 @@ mod tests {
             bias: GemmBias::Rows,
             scales: GemmScales::Vectors,
             batch: 3,
+            parts: 1,
             remote: false,
             alignments: [256; 4],
         };

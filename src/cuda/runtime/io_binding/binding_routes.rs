@@ -89,8 +89,12 @@ pub(crate) fn owns_buffer(plan: &Plan, side: IoSide, view: &BufferView) -> bool 
 fn required_alignments(plan: &Plan, schedule: &RankSchedule) -> Vec<u64> {
     let mut found = vec![VECTOR; plan.buffers.len()];
     for step in &schedule.steps {
-        let StreamCommand::Gemm { operands, .. } = &step.call else { continue };
-        for view in operands.iter().flatten().filter_map(SymbolicAddress::as_view) {
+        let operands: Vec<&SymbolicAddress> = match &step.call {
+            StreamCommand::Gemm { operands, .. } => operands.iter().flatten().collect(),
+            StreamCommand::StoreGemms(gemms) => gemms.addresses().collect(),
+            _ => continue,
+        };
+        for view in operands.into_iter().filter_map(SymbolicAddress::as_view) {
             let bytes = view.offset * view.dtype.byte_size();
             let promised = if bytes == 0 { ALIGNMENT } else { 1 << bytes.trailing_zeros().min(8) };
             let needed = &mut found[view.buffer.0 as usize];

@@ -49,6 +49,7 @@ fn accessed_views<'c>(call: &'c StreamCommand, rank: u32, messages: &'c MessageP
         StreamCommand::Gemm { operands, .. } => {
             operands.iter().flatten().filter_map(SymbolicAddress::as_view).collect()
         }
+        StreamCommand::StoreGemms(gemms) => gemms.addresses().filter_map(SymbolicAddress::as_view).collect(),
         StreamCommand::Transfer { message } => message_views(*message).collect(),
         StreamCommand::P2pBatch(batch) => {
             let views = batch.copies.iter().flat_map(|one| -> SmallVec<[&BufferView; 2]> {

@@ -19,7 +19,7 @@ use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::{MessageTarget, P2pMessage};
 use hostir_gpu::rank_memory::WORKSPACE;
 use hostir_gpu::schedule::user_launches::UserLaunch;
-use hostir_gpu::schedule::{P2pBatch, P2pCopy, RankSchedule, ScheduleStep, SemaphoreOp, StreamCommand};
+use hostir_gpu::schedule::{P2pBatch, P2pCopy, RankSchedule, ScheduleStep, SemaphoreOp, StoreGemms, StreamCommand};
 use std::ops::Range;
 
 /// A command with all addresses resolved. Lists of operands are ranges of the vectors of [`CommandList`], where a
@@ -46,6 +46,12 @@ pub(crate) enum ResolvedCommand {
     Gemm {
         gemm: usize,
         operands: GemmOperands,
+    },
+    /// GEMMs with one right factor; of each part the addresses of the left factor and of the result are words.
+    StoreGemms {
+        gemm: usize,
+        operands: GemmOperands,
+        words: Range<usize>,
     },
     Record {
         event: usize,
@@ -166,6 +172,7 @@ impl CommandList {
                 }
                 ResolvedCommand::Gemm { gemm: *shape, operands: resolved }
             }
+            StreamCommand::StoreGemms(gemms) => self.resolve_stores(gemms, step.stream, context)?,
             StreamCommand::Record { event } => ResolvedCommand::Record { event: *event },
             StreamCommand::Wait { event } => ResolvedCommand::Wait { event: *event },
             StreamCommand::Communicate { entry, calls } => {
@@ -190,6 +197,34 @@ impl CommandList {
             }
             StreamCommand::P2pBatch(batch) => self.resolve_batch(batch, step.stream, context)?,
         })
+    }
+
+    /// GEMMs that store in the memory of several ranks.
+    fn resolve_stores(
+        &mut self,
+        gemms: &StoreGemms,
+        stream: usize,
+        context: AddressContext<'_>,
+    ) -> Result<ResolvedCommand, Error> {
+        let AddressContext { memory, map, .. } = context;
+        let end = self.schedule.scratch[stream];
+        let start = self.addresses.len();
+        for place in gemms.parts.iter().flatten() {
+            self.addresses.push(match place {
+                SymbolicAddress::Peer { rank, view } => map.element_address(*rank, view, 0)?,
+                place => memory.operand_address(place, stream),
+            });
+        }
+        let words = start..self.addresses.len();
+        let operands = GemmOperands {
+            a: memory.operand_address(&gemms.right, stream),
+            b: self.addresses[start],
+            bias: 0,
+            d: self.addresses[start + 1],
+            scales: [0; 2],
+            workspace: (memory.scratch_address(stream, end - WORKSPACE), WORKSPACE),
+        };
+        Ok(ResolvedCommand::StoreGemms { gemm: gemms.shape, operands, words })
     }
 
     /// The launch of a put or get kernel, with its parameters in the order of [`hostir_gpu::codegen`].
@@ -278,6 +313,18 @@ impl CommandList {
                 }
                 ResolvedCommand::Gemm { gemm: *shape, operands: resolved }
             }
+            (ResolvedCommand::StoreGemms { operands: old, words, .. }, StreamCommand::StoreGemms(gemms)) => {
+                for (slot, place) in words.clone().zip(gemms.parts.iter().flatten()) {
+                    // Another rank's memory does not move.
+                    if !matches!(place, SymbolicAddress::Peer { .. }) {
+                        self.addresses[slot] = memory.operand_address(place, step.stream);
+                    }
+                }
+                let a = memory.operand_address(&gemms.right, step.stream);
+                let [b, d] = [0, 1].map(|at| self.addresses[words.start + at]);
+                let operands = GemmOperands { a, b, d, ..*old };
+                ResolvedCommand::StoreGemms { gemm: gemms.shape, operands, words: words.clone() }
+            }
             (ResolvedCommand::Transfer { bytes, .. }, StreamCommand::Transfer { message }) => {
                 let Some(map) = &memory.map else { return Ok(()) };
                 let [from, to] = message_addresses(&map.messages.list[*message], step.stream, rank, memory, map)?;
@@ -303,10 +350,13 @@ impl CommandList {
         Ok(())
     }
 
-    /// The operands of a GEMM's first call.
-    pub(crate) fn first_operands(&self, number: usize) -> Option<GemmOperands> {
+    /// The operands of a GEMM's first call, and the words of its parts.
+    pub(crate) fn first_operands(&self, number: usize) -> Option<(GemmOperands, &[u64])> {
         self.ready.iter().find_map(|(call, _)| match call {
-            ResolvedCommand::Gemm { gemm, operands } if *gemm == number => Some(*operands),
+            ResolvedCommand::Gemm { gemm, operands } if *gemm == number => Some((*operands, &[][..])),
+            ResolvedCommand::StoreGemms { gemm, operands, words } if *gemm == number => {
+                Some((*operands, &self.addresses[words.clone()]))
+            }
             _ => None,
         })
     }

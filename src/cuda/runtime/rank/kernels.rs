@@ -57,7 +57,8 @@ impl LoadedKernels {
         Ok(kernels)
     }
 
-    /// Issues a GEMM.
+    /// Issues a GEMM. `parts` has the addresses of the left factor and of the result of each part; none for a single
+    /// GEMM.
     ///
     /// # Safety
     /// The operands are addresses of the GEMM's shape, and the workspace has [`WORKSPACE`] bytes.
@@ -65,11 +66,12 @@ impl LoadedKernels {
         &self,
         gemm: usize,
         operands: &GemmOperands,
+        parts: &[u64],
         stream: &CudaStream,
     ) -> Result<(), Error> {
         match &self.blas {
             // SAFETY: as the caller promises.
-            Some(blas) => unsafe { self.gemms[gemm].issue(blas, operands, stream) },
+            Some(blas) => unsafe { self.gemms[gemm].issue(blas, operands, parts, stream) },
             None => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use crate::sys::module::KernelFunction;
 use crate::sys::nvrtc;
 use crate::sys::tensor_map::TensorMap;
 use hostir_gpu::codegen::job::ENTRY;
-use hostir_gpu::codegen::wgmma_gemm::{ARCHITECTURE, SIZE_WORDS, TENSOR_MAPS, THREADS, WgmmaGemm};
+use hostir_gpu::codegen::wgmma_gemm::{ARCHITECTURE, SIZE_WORDS, THREADS, TiledMatrix, WgmmaGemm};
 use hostir_gpu::gemm_shape::GemmShape;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl RankGemm {
         Ok(())
     }
 
-    /// Launches the GEMM on a stream.
+    /// Launches the GEMM on a stream, or the GEMMs of these parts: in one launch, or one after the other by the library.
     ///
     /// # Safety
     /// As of [`TunableGemm::issue_gemm`].
@@ -77,14 +77,20 @@ impl RankGemm {
         &self,
         blas: &BlasHandle,
         operands: &GemmOperands,
+        parts: &[u64],
         stream: &CudaStream,
     ) -> Result<(), Error> {
+        let own = [operands.b, operands.d];
+        let parts = if parts.is_empty() { &own[..] } else { parts };
         let kernel = self.chosen.checked_sub(self.library.algorithm_count());
         match kernel.and_then(|kernel| self.kernels.get(kernel)) {
-            // SAFETY: as the caller promises.
-            None => unsafe { self.library.issue_gemm(blas, operands, stream) },
+            None => parts.chunks_exact(2).try_for_each(|part| {
+                let operands = GemmOperands { b: part[0], d: part[1], ..*operands };
+                // SAFETY: as the caller promises.
+                unsafe { self.library.issue_gemm(blas, &operands, stream) }
+            }),
             // SAFETY: as the caller promises, for the same matrices.
-            Some(kernel) => unsafe { kernel.launch(operands, stream) },
+            Some(kernel) => unsafe { kernel.launch(operands.a, parts, stream) },
         }
     }
 }
@@ -97,26 +103,29 @@ impl LoadedGemmKernel {
         let text = self.gemm.source();
         let image = load_or_compile(&text, ARCHITECTURE, options)?;
         let module = options.cache.kernel_module(device, &text, &image)?;
-        let function = module.get_tiled_function(ENTRY, [TENSOR_MAPS, SIZE_WORDS], self.gemm.shared_bytes())?;
+        let function =
+            module.get_tiled_function(ENTRY, self.gemm.map_counts(), SIZE_WORDS, self.gemm.shared_bytes())?;
         self.loaded = Some(LoadedGemm { function, blocks: self.gemm.blocks(device.sm_count()?) });
         Ok(())
     }
 
+    /// `right` is the address of the right factor of the row-major GEMM, the library's left one.
+    ///
     /// # Safety
-    /// [`CudaStream`]'s contract for the matrices at the operands' addresses.
-    unsafe fn launch(&self, operands: &GemmOperands, stream: &CudaStream) -> Result<(), Error> {
+    /// [`CudaStream`]'s contract for the matrices at these addresses.
+    unsafe fn launch(&self, right: u64, parts: &[u64], stream: &CudaStream) -> Result<(), Error> {
         let Some(LoadedGemm { function, blocks }) = &self.loaded else {
             return Err(Error::Internal { what: "the kernel of a product was not loaded".to_owned() });
         };
-        let [left, right, result] = &self.gemm.matrices;
-        // The library's left matrix is the right one of the row-major GEMM.
-        let maps = [
-            TensorMap::encode(left, operands.b)?,
-            TensorMap::encode(right, operands.a)?,
-            TensorMap::encode(result, operands.d)?,
-        ];
+        let [left, shared, result] = &self.gemm.matrices;
+        let maps = [encode_maps(left, parts)?, encode_maps(shared, &[right])?, encode_maps(result, &parts[1..])?];
         let (shared_bytes, sizes) = (self.gemm.shared_bytes(), self.gemm.size_words());
         // SAFETY: the kernel reads and writes these matrices only, as the caller promises that it may.
         unsafe { stream.launch_tiled(function, [*blocks, THREADS], shared_bytes, &maps, &sizes) }
     }
+}
+
+/// The maps of a matrix at every second one of these addresses.
+fn encode_maps(matrix: &TiledMatrix, addresses: &[u64]) -> Result<Vec<TensorMap>, Error> {
+    addresses.iter().step_by(2).map(|address| TensorMap::encode(matrix, *address)).collect()
 }

@@ -80,9 +80,7 @@ fn launches(fused: &[FusedInst], plan: &Plan) -> usize {
         FusedInst::Inst(position) => {
             !matches!(plan.inst(*position).kind, InstKind::Alloc { .. } | InstKind::Free { .. })
         }
-        FusedInst::Kernel { .. } | FusedInst::Reduce { .. } | FusedInst::Gemm { .. } | FusedInst::DirectGemm { .. } => {
-            true
-        }
+        _ => true,
     };
     fused.iter().filter(runs).count()
 }

@@ -195,7 +195,8 @@ impl Machine {
             StreamCommand::Wait { .. }
             | StreamCommand::Launch { .. }
             | StreamCommand::UserLaunch(_)
-            | StreamCommand::Gemm { .. } => {}
+            | StreamCommand::Gemm { .. }
+            | StreamCommand::StoreGemms(_) => {}
             StreamCommand::Communicate { .. } => panic!("NCCL is called"),
         }
         self.devices[rank].queues[stream].1 += 1;

@@ -17,6 +17,19 @@ const LARGE: [&str; 3] = [
     "hir 2\nf(A: bf16[1024, 512], B: bf16[1024, 512]) -> (C: bf16[1024, 1024, r.512]):\n  C = linear(A, B)\n",
     "hir 2\nf(X: bf16[512, 1024], B: bf16[512, 1024]) -> (C: bf16[1024, 1024, r.512]):\n  A = Set.Permute(X, perm=[1, 0])\n  C = matmul(A, B)\n",
 ];
+/// A product whose rows two ranks exchange before they sum them, of 2^30 operations a rank.
+const SCATTERED: &str = "hir 2.1
+mesh d = 0..2
+f(A: bf16[x:2, 2, 256, 1024], B: bf16[x:2, 1024, 1024]) -> (C: bf16[r.2, x:2, 256, 1024]) on d:
+  R: bf16[2, 256, 1024] = alloc
+  C = alloc
+  h = recv(R[1 - rank], from=1 - rank, via=CUDA, protocol=put)
+  P = matmul(A[own, 1 - rank], B[own])
+  wait send(P, to=1 - rank, via=CUDA, protocol=put)
+  R[rank] = matmul(A[own, rank], B[own])
+  wait h
+  C[own] = reduction(R, op=add, init=bf16(0), allreduce=false)
+";
 /// The algorithms of a large product: two that the stand-in proposes, a variant, and four tile shapes of our kernel.
 const ALGORITHMS: u8 = 7;
 
@@ -31,11 +44,16 @@ fn site_with_fakes() -> Site {
 
 /// The result of a run with these flags.
 fn result_of(site: &Site, flags: &[&str]) -> Vec<u8> {
+    result_on_devices(site, "1", flags)
+}
+
+/// The same on so many devices.
+fn result_on_devices(site: &Site, devices: &str, flags: &[&str]) -> Vec<u8> {
     let folder = site.folder.path();
     let result = folder.join("C.safetensors");
     let mut command = site.bare();
     command.args(["f.hir", "--set", "*=512", "--output"]).arg(format!("C={}", result.display())).args(flags);
-    command.env("LD_LIBRARY_PATH", folder.join("libraries")).env("HIR_FAKE_DEVICES", "1");
+    command.env("LD_LIBRARY_PATH", folder.join("libraries")).env("HIR_FAKE_DEVICES", devices);
     command.env("HOSTIR_CACHE", folder.join("cache"));
     let (status, _, err) = run(&mut command);
     assert_eq!(status, Some(0), "{flags:?}\n{err}");
@@ -110,6 +128,30 @@ fn a_kernel_of_our_own_computes_large_products() {
         // Each tile shape was compiled, and kept beside the choice.
         let tiles = entries(&cache).into_iter().filter(|path| text_of(path).contains("wgmma.mma_async"));
         assert_eq!(tiles.count(), 4);
+    }
+}
+
+#[test]
+fn one_launch_stores_in_the_memory_of_two_ranks() {
+    for devices in ["1", "2"] {
+        let site = site_with_fakes();
+        let cache = site.folder.path().join("cache");
+        std::fs::write(site.folder.path().join("f.hir"), SCATTERED).unwrap();
+        let expected = result_of(&site, &["--backend=cpu"]);
+        assert_eq!(result_on_devices(&site, devices, &["--backend=cuda"]), expected);
+        let sustained = ["--backend=cuda", "--tuning=sustained", "--gemm-kernels"];
+        assert_eq!(result_on_devices(&site, devices, &sustained), expected);
+        let kept = kept_choices(&cache);
+        let [path] = kept.as_slice() else { panic!("one choice for both products, not {kept:?}") };
+        let whole = std::fs::read(path).unwrap();
+        for choice in 0..ALGORITHMS {
+            std::fs::write(path, entry_with(&whole, choice)).unwrap();
+            let flags = ["--backend=cuda", "--gemm-kernels"];
+            assert_eq!(result_on_devices(&site, devices, &flags), expected, "{choice}");
+        }
+        let tiles = entries(&cache).into_iter().map(|path| text_of(&path));
+        let tiles = tiles.filter(|text| text.contains("wgmma.mma_async"));
+        assert_eq!(tiles.filter(|text| text.contains("#define PARTS 2\n")).count(), 4);
     }
 }
 
