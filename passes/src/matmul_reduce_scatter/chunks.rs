@@ -22,6 +22,8 @@ pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMe
     let count = if wanted == 0 { automatic } else { wanted };
     let refused = if count < 2 {
         None
+    } else if method == SumMethod::Direct {
+        Some("GEMMs store whole parts in the memory of their ranks")
     } else if region.chain.iter().any(|gemm| has_sliced_rows(program, gemm)) {
         Some("its left factor is a slice")
     } else if !region.functions.is_empty() {

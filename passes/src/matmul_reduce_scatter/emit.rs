@@ -37,9 +37,13 @@ pub(super) fn emit_sum(build: &mut OpBuilder<'_, '_>, plan: SumPlan, names: &Loo
             let sum = PartSum { inside, ..PartSum::new(&region, build.name_expr(&names.hop)) };
             emit_ring_sum(build, sum, chunks, names, out);
         }
-        SumMethod::P2p => {
+        SumMethod::P2p | SumMethod::Direct => {
             let piece = build.name_expr(if chunks > 1 { &names.piece } else { &names.hop });
-            PartExchange::allocate(build, &region, chunks, piece, out).emit_exchange(build, out);
+            let exchange = PartExchange::allocate(build, &region, chunks, piece, out);
+            match method {
+                SumMethod::Direct => exchange.emit_direct(build, out),
+                _ => exchange.emit_exchange(build, out),
+            }
             // The sums are finished all at once.
             let hop = build.name_expr(&names.hop);
             PartSum::new(&region, hop).emit_gather(build, out);

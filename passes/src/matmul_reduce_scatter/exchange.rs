@@ -3,12 +3,15 @@
 //! In hop h rank r works on part `r + 1 + h` and sends it to the rank of that number; its own part comes last. Copies
 //! are on a stream of their own, so that they are in order. The results of a part are stored by the numbers of the
 //! ranks that computed them, so all parts are summed in the same order.
+//!
+//! With direct stores the messages are on the stream of the GEMMs, and all receives come before them: then on GPUs each
+//! GEMM stores in the memory of the rank that keeps the sum, or one launch does so for all parts.
 
 use super::chunks::PartChunks;
 use super::emit::PartSum;
 use super::region::SumRegion;
 use crate::support::builder::OpBuilder;
-use crate::support::slices::{emit_loop_on_streams, iteration_stream, put_message};
+use crate::support::slices::{build_range_loop, emit_loop_on_streams, iteration_stream, put_message};
 use hostir::ir::MessageDirection;
 use hostir::ir::{BinaryOp, ExprId, OpId, TensorId};
 
@@ -54,6 +57,28 @@ impl<'r> PartExchange<'r> {
         let (travelling, ending) = (self.passing_hop(build), self.last_hop(build));
         let iteration = vec![build.build_branch(passing, travelling, ending)];
         emit_loop_on_streams(build, self.piece, ranks * self.chunks, iteration, out);
+        let result = self.sum.own_part(build, self.sum.output()).emit_selects(build, out);
+        out.push(build.build_sum(result, self.arrived));
+    }
+
+    /// Appends the receives, the products with their messages, and the sum, all on one stream.
+    pub(super) fn emit_direct(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
+        let ranks = self.sum.region.ranks;
+        let from = self.sum.shifted_rank(build, i64::from(ranks) - 1, BinaryOp::Sub);
+        let arrived = self.sum.slot(self.arrived, from);
+        let mut receives = Vec::new();
+        let arrivals = put_message(build, MessageDirection::Recv, &arrived, from, &mut receives);
+        receives.last().into_iter().for_each(|&post| build.set_handle_element(post, self.piece));
+        out.push(build_range_loop(build, self.piece, [0, ranks - 1], receives));
+        let to = self.sum.shifted_rank(build, 1, BinaryOp::Add);
+        let sent = self.sum.slot(self.sent, self.sum.hop);
+        let mut stores = self.sum.part_statements(build, to, &sent, None);
+        let departure = put_message(build, MessageDirection::Send, &sent, to, &mut stores);
+        stores.push(build.build_wait(departure));
+        let (passing, ending) = (self.sum.is_before(build, i64::from(ranks) - 1), self.last_hop(build));
+        let hop = vec![build.build_branch(passing, stores, ending)];
+        out.push(build_range_loop(build, self.piece, [0, ranks], hop));
+        out.push(build.build_wait(arrivals));
         let result = self.sum.own_part(build, self.sum.output()).emit_selects(build, out);
         out.push(build.build_sum(result, self.arrived));
     }

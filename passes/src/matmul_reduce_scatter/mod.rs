@@ -50,6 +50,10 @@ With `method=p2p` each product travels to the rank that keeps its sum, by copies
 ones are multiplied; at the end each rank adds up what arrived, in the order of the ranks, in `float` where types are
 narrower. It takes memory for all parts twice, and is fastest with a stream for each part (`--streams`).
 
+With `method=direct` the messages are on the stream of the GEMMs, after all receives. On GPUs each GEMM then stores in
+the memory of the rank that keeps the sum, without copies and without memory for what is sent; with `--gemm-kernels`
+one launch may do so for all parts. Parts have one chunk.
+
 The product may be a `scaled_matmul` without a bias, whose scales lie across devices as its factors do,
 `[device, part, m, 1]` and `[device, 1, 1, n]`, or are the same everywhere. What it adds to is its `bias=`.
 
@@ -115,7 +119,7 @@ pub(crate) const INDEPENDENT_PRODUCTS: OptionSpec = OptionSpec {
 };
 
 /// The methods as users write them.
-const METHODS: &[&str] = &["ring-accumulate", "p2p"];
+const METHODS: &[&str] = &["ring-accumulate", "p2p", "direct"];
 
 const EXAMPLE_BEFORE: &str = "\
 hir 2
@@ -147,6 +151,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
     let wanted = cx.options().word_value("sums").to_owned();
     let method = match cx.options().word_value("method") {
         "p2p" => SumMethod::P2p,
+        "direct" => SumMethod::Direct,
         _ => SumMethod::RingAccumulate,
     };
     let program = edit.program();
@@ -237,6 +242,7 @@ fn summed_remark(program: &Program, choice: &SumChoice) -> Diag {
         }
         SumMethod::RingAccumulate => format!("a ring of {gemms} accumulating GEMMs"),
         SumMethod::P2p => format!("an exchange of the products of {gemms} GEMMs"),
+        SumMethod::Direct => format!("{gemms} GEMMs that store in the memory of their ranks, and a sum"),
     };
     let parts = match chunks {
         ChunkChoice { refused: Some(reason), .. } => format!(", whose parts have one chunk: {reason}"),

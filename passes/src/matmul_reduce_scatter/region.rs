@@ -20,6 +20,8 @@ pub(super) enum SumMethod {
     RingAccumulate,
     /// Each rank sends its result to the rank that adds them all.
     P2p,
+    /// Products are stored in the memory of the rank that keeps the sum, and summed at the end.
+    Direct,
 }
 
 /// The place of the parts of a sum.

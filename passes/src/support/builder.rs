@@ -378,6 +378,12 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         op.attrs.push((AttrKey::Protocol, self.word_attr(MessageProtocol::Put.word())));
         self.edit.set_op(post, op);
     }
+    /// Makes the handle of a communication an element of an array of handles.
+    pub(crate) fn set_handle_element(&mut self, post: OpId, element: ExprId) {
+        let mut op = self.program().op(post).clone();
+        op.attrs.push((AttrKey::Element, AttrValue::Expr(element)));
+        self.edit.set_op(post, op);
+    }
     /// `ShareMemHandles(P2PCommunication 30 (...), P2PCommunication 31 (...), `: names these communications.
     pub(crate) fn build_share_mem_handles(&mut self, posts: &[OpId]) -> OpId {
         let mut op = memory_exchange_op();
