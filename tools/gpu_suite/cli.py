@@ -1,7 +1,7 @@
 """Runs this repository's programs on the GPUs of this machine and compares them with the CPU.
 
 usage: tools/gpu-suite [--hir-run PATH] [--devices PATH] [--jobs N] [--only TEXT] [conformance] [pointwise] [faults] [session]
-                       [kernels] [launch] [teardown] [torch] [bench] [overlap] [memcheck]
+                       [kernels] [stores] [launch] [teardown] [torch] [bench] [overlap] [memcheck]
 
   conformance   every RUN line of test/ that runs a program, with --backend=cuda, against what it compares with
                 there: with all communications as copies, which needs one GPU, the same recorded as CUDA
@@ -10,6 +10,7 @@ usage: tools/gpu-suite [--hir-run PATH] [--devices PATH] [--jobs N] [--only TEXT
                 against test/library/pointwise/table.txt, which torch and numpy made
   faults        what bad input and bad days get
   kernels       kernels of the user: what is refused, and what --check-launches finds; one of Triton's where triton is
+  stores        one launch that stores in the memory of several ranks: every algorithm of such a product
   session       the library beside another CUDA user of its process, and in one process a rank whose data change
                 from run to run: examples/session.rs and examples/processes.rs, from target/release/examples
   launch        torchrun, mpirun, srun's variables and --processes, two "hosts", ranks that are killed or stopped
@@ -35,7 +36,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from bench.paths import release_tool, target_folder
-from gpu_suite import conformance, faults, kernels, launch, libraries, pointwise, teardown
+from gpu_suite import conformance, faults, kernels, launch, libraries, pointwise, stores, teardown
 from gpu_suite.suite import Suite, nothing_ran
 
 PARTS: dict[str, Callable[[Suite], None]] = {
@@ -43,6 +44,7 @@ PARTS: dict[str, Callable[[Suite], None]] = {
     "pointwise": pointwise.run,
     "faults": faults.run,
     "kernels": kernels.run,
+    "stores": stores.run,
     "session": libraries.run_sessions,
     "launch": launch.run,
     "teardown": teardown.run,

@@ -34,6 +34,7 @@ TOKENS = 8192
 WORKSPACE = 64 << 20
 PROPOSALS = 12
 LAYOUTS = {"tn": (0, 0), "nn": (0, 1), "nt": (1, 1)}
+MAP_BYTES = 128
 # CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUBLASLT_MATMUL_DESC_TRANSA and _TRANSB, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES.
 BF16, COMPUTE_32F, TRANSPOSE_A, TRANSPOSE_B, MAX_WORKSPACE = 14, 68, 3, 4, 1
 
@@ -115,27 +116,36 @@ class Compiler:
         check(self.nvrtc.nvrtcGetCUBIN(program, image), "nvrtcGetCUBIN")
         return image
 
-    def tensor_map(self, matrix: Mapping[str, Any], tensor: torch.Tensor) -> tuple[int, ctypes.Array[ctypes.c_char]]:
-        """The address of a tensor map, and the buffer that holds it."""
-        buffer = ctypes.create_string_buffer(128 + 64)
-        place = ctypes.c_void_p((ctypes.addressof(buffer) + 63) & ~63)
+    def tensor_maps(
+        self, matrix: Mapping[str, Any], tensors: Sequence[torch.Tensor]
+    ) -> tuple[int, ctypes.Array[ctypes.c_char]]:
+        """The address of the tensor maps of these tensors, and the buffer that holds them."""
+        buffer = ctypes.create_string_buffer(MAP_BYTES * len(tensors) + 64)
+        place = (ctypes.addressof(buffer) + 63) & ~63
+        for number, tensor in enumerate(tensors):
+            self.encode_map(place + MAP_BYTES * number, matrix, tensor)
+        return place, buffer
+
+    def encode_map(self, place: int, matrix: Mapping[str, Any], tensor: torch.Tensor) -> None:
+        """Writes a tensor map."""
         extents, steps = (ctypes.c_uint64 * 2)(*matrix["extents"]), (ctypes.c_uint32 * 2)(1, 1)
         row, box = (ctypes.c_uint64 * 1)(matrix["row_bytes"]), (ctypes.c_uint32 * 2)(*matrix["box"])
         # bfloat16, 2 axes; swizzled by 128 bytes, promoted to 128 bytes in the second-level cache.
         address = ctypes.c_void_p(tensor.data_ptr())
-        status = self.driver.cuTensorMapEncodeTiled(place, 9, 2, address, extents, row, box, steps, 0, 3, 2, 0)
+        status = self.driver.cuTensorMapEncodeTiled(ctypes.c_void_p(place), 9, 2, address, extents, row, box, steps, 0, 3, 2, 0)
         check(status, "cuTensorMapEncodeTiled")
-        return place.value or 0, buffer
 
-    def launcher(self, kernel: Kernel, left: torch.Tensor, right: torch.Tensor, result: torch.Tensor) -> Launch:
-        """A function that starts the kernel."""
+    def launcher(
+        self, kernel: Kernel, lefts: Sequence[torch.Tensor], right: torch.Tensor, results: Sequence[torch.Tensor]
+    ) -> Launch:
+        """A function that starts the kernel, for a left factor and a result of each part."""
         function = self.function(kernel["source"], kernel["shared_bytes"])
-        maps = [self.tensor_map(*pair) for pair in zip(kernel["matrices"], (left, right, result), strict=True)]
+        maps = [self.tensor_maps(*pair) for pair in zip(kernel["matrices"], (lefts, [right], results), strict=True)]
         sizes = [ctypes.c_uint64(size) for size in kernel["product"][:3]]
         places = (ctypes.c_void_p * 6)(*[place for place, _ in maps], *[ctypes.addressof(size) for size in sizes])
 
         # Defaults keep what the kernel's arguments point at.
-        def start(_maps: object = maps, _sizes: object = sizes, _result: torch.Tensor = result) -> None:
+        def start(_maps: object = maps, _sizes: object = sizes, _results: object = results) -> None:
             blocks, shared_bytes = kernel["blocks"], kernel["shared_bytes"]
             status = self.driver.cuLaunchKernel(function, blocks, 1, 1, 384, 1, 1, shared_bytes, current_stream(), places, None)
             check(status, "cuLaunchKernel")
@@ -264,7 +274,7 @@ def compare(product: Product, kernels: Sequence[Kernel], compiler: Compiler, lib
     wrong = []
     for kernel in kernels:
         result = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
-        ways[kernel["tile"]] = start = compiler.launcher(kernel, left, right, result)
+        ways[kernel["tile"]] = start = compiler.launcher(kernel, [left], right, [result])
         start()
         # Sums of the same products in another order, rounded to 8 bits.
         if not torch.allclose(result.float(), expected.float(), rtol=2**-7, atol=2**-7 * k**0.5):

@@ -76,6 +76,7 @@ def new_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--streams", type=int, help="of our programs: two, as torch takes, or where sums are exchanged one for each GPU"
     )
+    parser.add_argument("--gemm-kernels", action="store_true", help="our programs with --tuning=sustained --gemm-kernels")
     parser.add_argument("--more", action="store_true", help=MORE_HELP)
     parser.add_argument("--copies", action="store_true")
     parser.add_argument("--seconds", type=float, help="how long all of it may take")

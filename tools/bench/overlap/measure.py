@@ -148,7 +148,8 @@ class OverlapBench:
         flags = ["--streams", str(streams)] if streams else []
         # As torch's ways, which have `use_fast_accum`.
         fast = ["--fp8-fast-accumulation"] if kind.startswith("scaled") else []
-        return [*flags, *fast, *cases.inputs(kind), *(["--graph"] if graph else [])]
+        own = ["--tuning=sustained", "--gemm-kernels"] if self.options.gemm_kernels else []
+        return [*flags, *fast, *own, *cases.inputs(kind), *(["--graph"] if graph else [])]
 
     def series(self, name: str, row: RowRecord, files: Sequence[Path], graph: bool) -> None:
         """All programs of a row in turns, together if they run together."""

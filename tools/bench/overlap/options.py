@@ -27,6 +27,7 @@ class Options:
     warmup: int = 5
     graphs: bool = True
     streams: int | None = None
+    gemm_kernels: bool = False
     more: bool = False
     copies: bool = False
     seconds: float = 1500

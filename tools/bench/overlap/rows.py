@@ -93,11 +93,13 @@ WAYS = {
         "p2p": annotated("{matmul_reduce_scatter=p2p,own_part=last}"),
         "p2p-cuda": annotated(f"{{matmul_reduce_scatter=p2p,own_part=last,{PUT},p2p_stream=own}}"),
         "accumulate": plain("overlap-lower"),
+        "direct": plain("overlap-lower{matmul_reduce_scatter=direct}"),
         "serial": plain("host-ir-lower"),
     },
     "ar": {
         "accumulate": plain("overlap-lower"),
         "exchange": plain("overlap-lower{matmul_allreduce=p2p}", each=True),
+        "direct": plain("overlap-lower{matmul_allreduce=direct}"),
         "serial": plain("host-ir-lower"),
     },
     "mlp": BLOCK,
