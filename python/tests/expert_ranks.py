@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -65,17 +66,23 @@ def gradients(group: Any) -> None:
 
 
 def sizes(group: Any) -> None:
-    """From the second number of rows on, one program is for all."""
+    """From the second number of rows on, one program is for all: of rows by expert, and of rows one after the other."""
     world = dist.get_world_size()
-    torch._dynamo.reset()
-    overlap = hir.Overlap(choose="always")
-    compiled = torch.compile(layer_of(batched), backend=graphs_through(overlap), fullgraph=True)
-    with torch.no_grad():
-        for rows in (3, 5, 2, 7):
-            given = given_of(world, batched, rows=rows)
-            torch.testing.assert_close(compiled(*given), layer_of(batched)(*given))
-    overlap.check()
-    assert len(overlap.report().lines) == 4 and not overlap.report().kept, str(overlap.report())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for experts, is_flat in ((2, False), (1, True)):
+            torch._dynamo.reset()
+            overlap = hir.Overlap(choose="always")
+            compiled = torch.compile(layer_of(batched), backend=graphs_through(overlap), fullgraph=True)
+            with torch.no_grad():
+                for rows in (3, 5, 2, 7):
+                    x, *weights = given_of(world, batched, experts=experts, rows=rows)
+                    given = [x.flatten(0, 1) if is_flat else x, *weights]
+                    torch.testing.assert_close(compiled(*given), layer_of(batched)(*given))
+            overlap.check()
+            assert len(overlap.report().lines) == 4 and not overlap.report().kept, str(overlap.report())
+    # A size that is taken for what it is not would be an error of this package's own.
+    assert not [one for one in told if "hir.Overlap" in str(one.message)], told
 
 
 def experts_apart(group: Any) -> None:

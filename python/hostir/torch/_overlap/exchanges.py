@@ -48,15 +48,23 @@ def check_exchange(end: Collective) -> None:
         raise Kept(Reason.UNKNOWN_GROUP)
     if end.size < 2:
         raise Kept(Reason.ONE_RANK)
-    splits = [number_of(split) for given in end.node.args[1:3] for split in given]
+    given = [split for splits in end.node.args[1:3] for split in splits]
+    splits = [number_of(split) for split in given]
     if None in splits:
-        raise Kept(Reason.SIZES_BY_DATA, f"the parts of {end.node.name}")
+        is_symbol = all(number is not None or _has_hint(split) for number, split in zip(splits, given, strict=True))
+        raise Kept(Reason.SYMBOLIC_SHAPE if is_symbol else Reason.SIZES_BY_DATA, f"the parts of {end.node.name}")
     if len(set(splits)) > 1:
         raise Kept(Reason.UNEQUAL_PARTS, f"{end.node.name} has parts of {', '.join(map(str, dict.fromkeys(splits)))} rows")
     shape = shape_of(end.source)
     if len(shape) < 2 or shape[0] % end.size != 0 or shape != shape_of(end.node):
         raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{shape} by {end.size} ranks")
     element_type(end.node)
+
+
+def _has_hint(extent: Any) -> bool:
+    """True for a size of the graph's inputs, whose value is known while it is traced."""
+    value = extent.meta.get("val") if isinstance(extent, torch.fx.Node) else extent
+    return isinstance(value, torch.SymInt) and value.node.hint is not None
 
 
 def expert_product_of(node: Node) -> ExpertProduct | None:

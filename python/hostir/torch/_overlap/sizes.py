@@ -101,7 +101,9 @@ class Sizes:
         expr = expression_of(extent)
         if expr not in self._known:
             value = sympy.sympify(expr.xreplace(self._values))
-            self._known[expr] = int(value) if value.is_Integer else None
+            # Half of a prime, rounded down, stands for no product.
+            is_product = value.is_Integer and (value >= LEAST or not expr.free_symbols)
+            self._known[expr] = int(value) if is_product else None
         return self._known[expr]
 
     def hint(self, symbol: Any) -> int:
