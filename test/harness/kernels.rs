@@ -24,6 +24,10 @@ use hostir_lit::shell::{self, Pipeline, Redirect};
 use hostir_test::tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::LazyLock;
+
+/// What the programs of the tests need: planned and run once, for all tests here.
+static FOUND: LazyLock<Found> = LazyLock::new(collect);
 
 /// Multiprocessors of the device that kernels are made for.
 const SMS: u32 = 132;
@@ -59,7 +63,7 @@ fn main() -> std::process::ExitCode {
 }
 
 fn nvrtc_compiles_the_kernels_of_all_tests() {
-    let found = collect();
+    let found = &*FOUND;
     nvrtc::compile_all(found.texts.iter().map(String::as_str), 90);
     println!("{} programs need {} kernels", found.programs, found.texts.len());
 }
@@ -79,7 +83,7 @@ fn nvrtc_compiles_products_of_tiles() {
 }
 
 fn every_instruction_of_the_tests_has_a_kernel() {
-    let found = collect();
+    let found = &*FOUND;
     assert!(found.programs > 100, "only {} programs were planned", found.programs);
     assert!(found.compared * 10 > found.programs * 9, "only {} of {} were run", found.compared, found.programs);
     assert!(found.refused.is_empty(), "{:#?}", found.refused);

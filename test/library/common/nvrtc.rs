@@ -3,17 +3,25 @@
 #![allow(clippy::panic, reason = "failures panic")]
 
 use hostir_cuda::nvrtc;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode, Stdio};
 
 /// Names the folder of another NVRTC.
 const FOLDER: &str = "HIR_NVRTC";
 /// Set in a test process that was started again with the library's folder.
 const AGAIN: &str = "HIR_NVRTC_AGAIN";
+/// Names the folder of the texts that a process compiles, instead of running tests.
+const SHARE: &str = "HIR_NVRTC_SHARE";
 
 /// To be called first of all: runs this test program again where the loader finds NVRTC, since the loader reads its
-/// search path once, when a process starts. `None` if this process is to go on.
+/// search path once, when a process starts. `None` if this process is to go on. A process that [`compile_all`] started
+/// compiles its share here, and ends.
 pub(crate) fn again() -> Option<ExitCode> {
+    if let Some(share) = std::env::var_os(SHARE) {
+        compile_share(Path::new(&share));
+        return Some(ExitCode::SUCCESS);
+    }
     let folder = folder();
     if !folder.is_dir() || std::env::var_os(AGAIN).is_some() {
         return None;
@@ -49,16 +57,43 @@ fn folder() -> PathBuf {
     root.join(".deps/nvidia/cu13/lib")
 }
 
-/// Compiles texts for an architecture, one after the other: NVRTC holds one lock.
-/// Fails with the first text that does not compile.
+/// Compiles texts for an architecture, in one process for each processor: within a process, NVRTC holds one lock.
+/// Fails with the first text of a process that does not compile.
 pub(crate) fn compile_all<'t>(texts: impl IntoIterator<Item = &'t str>, architecture: u32) -> usize {
-    let mut count = 0;
-    for text in texts {
-        match nvrtc::compile_cubin(text, architecture) {
-            Ok(image) => assert!(image.starts_with(b"\x7fELF"), "no machine code for\n{text}"),
-            Err(error) => panic!("sm_{architecture}: {error}\n{text}"),
-        }
-        count += 1;
+    let texts: Vec<&str> = texts.into_iter().collect();
+    let processes = std::thread::available_parallelism().map_or(1, usize::from).min(texts.len());
+    let started: Vec<(tempfile::TempDir, Child)> =
+        (0..processes).map(|first| start_share(texts.iter().skip(first).step_by(processes), architecture)).collect();
+    for (_folder, child) in started {
+        let output = child.wait_with_output().unwrap_or_else(|error| panic!("{error}"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    count
+    texts.len()
+}
+
+/// Starts a process that compiles these texts. They lie in the folder, which is to live as long as the process.
+fn start_share<'t>(texts: impl Iterator<Item = &'t &'t str>, architecture: u32) -> (tempfile::TempDir, Child) {
+    let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    for (number, text) in texts.enumerate() {
+        let path = folder.path().join(format!("{number}.sm_{architecture}"));
+        std::fs::write(path, text).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let program = std::env::current_exe().unwrap_or_else(|error| panic!("{error}"));
+    let mut command = Command::new(program);
+    command.env(SHARE, folder.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+    (folder, command.spawn().unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Compiles the texts of a folder, each for the architecture that its ending names.
+fn compile_share(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{error}")) {
+        let path = entry.unwrap_or_else(|error| panic!("{error}")).path();
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{error}"));
+        let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        let architecture = ending.trim_start_matches("sm_").parse().unwrap_or_else(|error| panic!("{error}"));
+        match nvrtc::compile_cubin(&text, architecture) {
+            Ok(image) => assert!(image.starts_with(b"\x7fELF"), "no machine code for\n{text}"),
+            Err(error) => panic!("{ending}: {error}\n{text}"),
+        }
+    }
 }
