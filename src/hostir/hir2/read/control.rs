@@ -36,15 +36,18 @@ impl ProgramReader<'_> {
         self.streams.enter_loop();
         let before = self.tables.scope.get(index.name);
         self.check_name(index, Meaning::Scalar);
+        self.check_extent_name(index, "loop index", "give the index another name");
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
             report_names::report_taken(self.file, index, entry.meaning, entry.span, self.diags);
         }
         self.tables.scope.set_meaning(index.name, Meaning::Scalar, index.span);
+        self.tables.scope.scalar_blocks.note_definition(index.name);
         before
     }
 
     fn leave_loop(&mut self, index: NameSyntax, before: Option<super::scope::ScopeEntry>) {
         self.streams.leave_loop();
+        self.tables.scope.scalar_blocks.forget(index.name);
         match before {
             Some(entry) => self.tables.scope.set_meaning(index.name, entry.meaning, entry.span),
             None => self.tables.scope.remove(index.name),

@@ -26,6 +26,7 @@ mod program_meshes;
 mod report;
 mod report_calls;
 mod report_names;
+mod scalar_blocks;
 mod scope;
 pub(crate) mod sized_meshes;
 mod slices;

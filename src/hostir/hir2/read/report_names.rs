@@ -2,6 +2,7 @@
 
 use super::foreign::{allocation_of, constant_of};
 use super::report::{nearest_name, push};
+use super::scalar_blocks::EarlierDefinition;
 use super::scope::Meaning;
 use crate::diag::{Diag, DiagLabel, Diags, Message, PartKind, codes, message, syntax_error};
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
@@ -36,6 +37,28 @@ pub(super) fn report_twice(file: &FileSyntax, name: NameSyntax, first: Span, dia
         "names of meshes, kernels and programs are unique in a file, others in their program: choose another one",
     );
     diag.labels.push(DiagLabel { span: first, text: "it is declared here".into() });
+    diags.push(diag);
+}
+
+/// Reports a scalar that a block defines again, or one that it sees from around it: neither changes the first one.
+pub(super) fn report_defined_again(
+    file: &FileSyntax,
+    name: NameSyntax,
+    earlier: EarlierDefinition,
+    first: Span,
+    diags: &mut Diags,
+) {
+    let text = file.symbol_text(name.name);
+    let note = match earlier {
+        EarlierDefinition::SameBlock => "a scalar has one value: give this one another name",
+        EarlierDefinition::OuterBlock => {
+            "a scalar has one value, which loops and branches do not change: compute it from the loop's index, as in \
+             `slot = i % 2`, or give it another name"
+        }
+    };
+    let message = message!("the scalar `{}` has a value already", PartKind::Word.quote(text));
+    let mut diag = Diag::error(codes::NAME_TWICE, name.span, message).with_note(note);
+    diag.labels.push(DiagLabel { span: first, text: "it is defined here".into() });
     diags.push(diag);
 }
 
@@ -138,7 +161,7 @@ pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut
             diag.with_note(message!("write `{}`", allocation_of(text).unwrap_or_default()))
         }
         Some(near) => diag.with_near_name(span, near),
-        None => diag.with_note(message!("an input without a type is a scalar, `f(.., {})`; other names are those of tensors, extents of their types, scalars `at = e`, indices of loops around the statement, `rank` and `streams`", text)),
+        None => diag.with_note(message!("names here are those of tensors, extents of their types, scalars `at = e`, indices of loops around the statement, `rank` and `streams`; an input without a type is a scalar, `f(.., {})`", text)),
     });
 }
 

@@ -1,5 +1,6 @@
 //! The names of a program or a kernel.
 
+use super::scalar_blocks::ScalarBlocks;
 use crate::ir::{ExprId, TensorId};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
@@ -44,6 +45,8 @@ pub struct DeclaredName {
 pub(super) struct Scope {
     /// By symbol: the scope that declared it, and its meaning there.
     slots: Vec<Option<(u32, ScopeEntry)>>,
+    /// The blocks around the statement that is read, and those that define scalars.
+    pub(super) scalar_blocks: ScalarBlocks,
     /// The number of scopes before this one.
     number: u32,
     /// The number of the program.

@@ -3,6 +3,7 @@
 use super::program::ProgramReader;
 use super::report;
 use super::report_calls::{self, ResultSource};
+use super::report_names;
 use super::scope::Meaning;
 use super::slices::SliceTarget;
 use crate::diag::{Diag, PartKind, message};
@@ -39,9 +40,11 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn read_statements(&mut self, block: ast::BlockId) {
         let file = self.file;
         let Some(node) = file.blocks.get(block.index()) else { return };
+        self.tables.scope.scalar_blocks.begin_block();
         for &stmt in &node.stmts {
             self.read_statement(stmt);
         }
+        self.tables.scope.scalar_blocks.end_block();
         self.tables.statements.note_silent_statements(&node.stmts);
     }
 
@@ -236,15 +239,21 @@ impl<'a> ProgramReader<'a> {
         if self.unbound.last() != before {
             self.unbound.mark_doubtful(name.name);
         }
-        match self.tables.scope.get(name.name).map(|entry| entry.meaning) {
-            Some(Meaning::Scalar) => {}
-            Some(Meaning::Poisoned) => return None,
+        match self.tables.scope.get(name.name).map(|entry| (entry.meaning, entry.span)) {
+            Some((Meaning::Scalar, first)) => {
+                if let Some(earlier) = self.tables.scope.scalar_blocks.earlier_definition(name.name) {
+                    report_names::report_defined_again(self.file, name, earlier, first, self.diags);
+                    return None;
+                }
+            }
+            Some((Meaning::Poisoned, _)) => return None,
             _ => {
                 if !self.declare(name, Meaning::Scalar) {
                     return None;
                 }
             }
         }
+        self.tables.scope.scalar_blocks.note_definition(name.name);
         let result = self.name_expr(name.name);
         // A statement has the expression without parentheses of its own.
         let value = match *self.program.expr(value) {
