@@ -126,10 +126,18 @@ fn start_on_all(outline: &Outline<'_>, post: usize) -> Option<Candidate> {
     let branch = outline.statements[post].parent.filter(|&outer| outline.kind(outer).is_branch())?;
     let op = outline.op(branch);
     let has_choice = op.blocks.iter().skip(1).any(|&block| !outline.program.block(block).ops.is_empty());
-    if has_choice || outline.kind(post).is_message() || condition_of_rank_0(outline.program, op).is_none() {
+    let is_wanted = !has_choice && !outline.kind(post).is_message() && !is_started_elsewhere(outline, post);
+    if !is_wanted || condition_of_rank_0(outline.program, op).is_none() {
         return None;
     }
     TextChange::new(outline).with_unwrapped(branch)?.into_candidate()
+}
+
+/// Returns true if another communication has the same results: other ranks start it in another branch.
+fn is_started_elsewhere(outline: &Outline<'_>, post: usize) -> bool {
+    let results = |at: usize| outline.op(at).output_tensors().collect::<Vec<_>>();
+    let mut others = (0..outline.statements.len()).filter(|&at| at != post && outline.kind(at).is_communication());
+    others.any(|at| results(at) == results(post))
 }
 
 /// The candidate that lets all ranks take the path of rank 0 through branches that choose among collectives, or messages.

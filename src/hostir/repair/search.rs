@@ -138,8 +138,10 @@ impl<'a> RepairSearch<'a> {
         let trial = Trial { target: diag.clone(), limit };
         let found = self.find_change(&trial, self.text, diag, MOST_STEPS)?;
         // An order that takes so many changes may not be the intended one.
-        let is_doubtful =
-            found.is_doubtful || found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag, self.ops);
+        let is_doubtful = found.is_doubtful
+            || found.steps > MOST_SURE_STEPS
+            || is_lost_write(self.text, diag, self.ops)
+            || found.steps > 1 && self.loses_write(diag, &found.text);
         let applicability = match is_doubtful {
             true => Applicability::MaybeIncorrect,
             false => Applicability::MachineApplicable,
@@ -148,6 +150,12 @@ impl<'a> RepairSearch<'a> {
         diag.fixes.retain(|fix| fix.applicability != Applicability::InWords);
         diag.fixes.push(Fix { message, edits: found.edits, applicability });
         found.price
+    }
+
+    /// Returns true if a text in which a race has been ordered by several changes loses a write of the race.
+    fn loses_write(&mut self, diag: &Diag, changed: &str) -> bool {
+        let Some(race) = RacePair::of_diag(self.text, diag, self.ops) else { return false };
+        race.loses_write(changed, self.judge.weigh_text(changed).as_ref())
     }
 
     fn try_own_fixes(&mut self, diag: &mut Diag) {

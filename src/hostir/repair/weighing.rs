@@ -120,20 +120,19 @@ impl RacePair {
 
     fn doubt_about(&self, change: &WeighedChange) -> OrderDoubt {
         match change.change.idea {
-            _ if self.loses_write(change) => OrderDoubt::LostWrite,
+            _ if self.loses_write(&change.change.text, change.weight.as_ref()) => OrderDoubt::LostWrite,
             CandidateIdea::Slots => OrderDoubt::OtherSlots,
             CandidateIdea::Plain | CandidateIdea::Overlap | CandidateIdea::Guess => OrderDoubt::None,
         }
     }
 
-    /// Returns true if the order of the pair is known to make the changed program lose a write: the first statement
+    /// Returns true if the order of the pair is known to make a changed text lose a write: the first statement
     /// overwrites data that could have been meant for the second one, or the second one overwrites the first one's.
-    fn loses_write(&self, changed: &WeighedChange) -> bool {
+    pub(super) fn loses_write(&self, text: &str, weight: Option<&TextWeight>) -> bool {
         if !self.first_writes {
             return false;
         }
-        let Some(weight) = &changed.weight else { return true };
-        let text = &changed.change.text;
+        let Some(weight) = weight else { return true };
         weight.lost_writes.iter().any(|lost| match self.second_writes {
             true => {
                 let written = lost.lost.map(|lost| numbers_at(text, lost, self.ops)).unwrap_or_default();
