@@ -58,7 +58,7 @@ impl Parser<'_> {
                 let rest = self.text[start..].lines().next().unwrap_or_default().trim_end();
                 let at = self.last_span().end;
                 if rest.ends_with(':') {
-                    self.report_unexpected("`:`", "a header ends behind its condition or range");
+                    self.report_unexpected("`:`", "a header ends after its condition or range");
                     return;
                 }
                 let note = format!("write `{header}: {}`", crate::spelling::shorten_text(rest));

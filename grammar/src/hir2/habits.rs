@@ -56,7 +56,7 @@ pub fn foreign_statement_note(word: &str) -> Option<&'static str> {
     Some(match word {
         "while" => "loops have a fixed number of steps: `for i in 4:`",
         "return" | "yield" => {
-            "leave the statement out: outputs stand in the header, behind `->`, and are written by name"
+            "leave the statement out: outputs stand in the header, after `->`, and are written by name"
         }
         "import" | "from" => "imports are in column 1, above the program: `import axpy from \"kernels.hir\"`",
         "def" | "class" | "func" | "fn" => "kernels and programs stand in column 1: `kernel f(..) -> (..):`",
@@ -68,7 +68,7 @@ pub fn foreign_statement_note(word: &str) -> Option<&'static str> {
         "print" => "write `print X`, or `print X, i` for several values",
         "raise" | "try" | "except" | "global" | "lambda" => "leave the statement out",
         "elif" => "write `else:`, and an `if` in its block",
-        "else" | "ELSE" => "an `else:` stands in the column of its `if`, directly behind the block of that",
+        "else" | "ELSE" => "an `else:` stands in the column of its `if`, directly after the block of that",
         "SetCurrentStream" => "write `stream e`, or `stream e:` with a block",
         "GetCurrentStream" => "write `stream 0 = current`",
         "Synchronize" => "write `sync e`",
@@ -656,7 +656,7 @@ impl Parser<'_> {
                 "declare it once, `{name}: {dtype}[m, n]`, and write `{name}`; or put the whole statement in backquotes"
             ),
             None => {
-                "an axis has no domain behind it: `A: f32[m, n]`; or put the whole statement in backquotes".to_owned()
+                "no domain stands after an axis: `A: f32[m, n]`; or put the whole statement in backquotes".to_owned()
             }
         };
         let message = format!("`{}[..]` is the printed form of a tensor", shorten_text(text));

@@ -543,7 +543,7 @@ impl Parser<'_> {
             self.report_noted(
                 Code::Unexpected,
                 span,
-                "a program's mesh stands behind `on`",
+                "a program's mesh stands after `on`",
                 format!("write `on {mesh}:`"),
             );
             return Err(Failed);

@@ -372,7 +372,7 @@ impl<'t> Parser<'t> {
                     self.report_unexpected_with(&wanted, format!("write `,` between `{last}` and `{next}`"), edit)
                 }
                 false => {
-                    let note = format!("write `,` between items, and `{text}` behind the last one");
+                    let note = format!("write `,` between items, and `{text}` after the last one");
                     self.report_unexpected(&wanted, note)
                 }
             };
@@ -381,7 +381,7 @@ impl<'t> Parser<'t> {
         let error = SyntaxError::new(Code::Unclosed, open, message).with_label("opened here");
         let last = self.quote(self.last_span());
         let note = match last.ends_with(|c: char| c.is_ascii_alphanumeric()) {
-            true => format!("add `{text}` behind `{last}`"),
+            true => format!("add `{text}` after `{last}`"),
             false => format!("add `{text}`"),
         };
         let at = self.last_span().end;

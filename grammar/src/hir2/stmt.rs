@@ -371,7 +371,7 @@ impl Parser<'_> {
 
     fn report_open_group(&mut self, open: Span) -> Failed {
         let error = SyntaxError::new(Code::Unclosed, open, "this `{` is never closed").with_label("opened here");
-        self.report(error.with_note("add `}` behind the last statement of the group"))
+        self.report(error.with_note("add `}` after the last statement of the group"))
     }
 
     /// Skips the sign between two statements of a group.

@@ -46,7 +46,7 @@ fn python_words() {
     );
     check(
         "  return C",
-        "H0024 1 `return`: `return` begins no statement of `hir 2`: leave the statement out: outputs stand in the header, behind `->`, and are written by name",
+        "H0024 1 `return`: `return` begins no statement of `hir 2`: leave the statement out: outputs stand in the header, after `->`, and are written by name",
     );
     check(
         "  import torch",
@@ -254,7 +254,7 @@ fn slips() {
 
 #[test]
 fn brackets_and_lines() {
-    check("  C = matmul(A, B\n  D = relu(C)", "H0002 1 `(`: this `(` is never closed: add `)` behind `B`");
+    check("  C = matmul(A, B\n  D = relu(C)", "H0002 1 `(`: this `(` is never closed: add `)` after `B`");
     check(
         "  C = matmul(A,\n  D = relu(C)\n  E = = 1",
         "H0002 1 `(`: this `(` is never closed: add `)`\n\
@@ -264,16 +264,16 @@ fn brackets_and_lines() {
         "  C = matmul(A, B))",
         "H0003 1 `)`: this `)` has no opening bracket: remove it, or write the opening bracket before it",
     );
-    check("  C = relu(D]", "H0002 1 `(`: this `(` is never closed: add `)` behind `D`");
-    check("  C[0 = Set(A)", "H0002 1 `[`: this `[` is never closed: add `]` behind `0`");
-    check("  G: f32[4, m = alloc", "H0002 1 `[`: this `[` is never closed: add `]` behind `m`");
+    check("  C = relu(D]", "H0002 1 `(`: this `(` is never closed: add `)` after `D`");
+    check("  C[0 = Set(A)", "H0002 1 `[`: this `[` is never closed: add `]` after `0`");
+    check("  G: f32[4, m = alloc", "H0002 1 `[`: this `[` is never closed: add `]` after `m`");
     check(
         "  h = { send(A, to=1)\n  C = alloc\n  D = alloc",
-        "H0002 1 `{`: this `{` is never closed: add `}` behind the last statement of the group",
+        "H0002 1 `{`: this `{` is never closed: add `}` after the last statement of the group",
     );
     check(
         "  h = {\n    send(A, to=1)\n  C = alloc",
-        "H0002 1 `{`: this `{` is never closed: add `}` behind the last statement of the group",
+        "H0002 1 `{`: this `{` is never closed: add `}` after the last statement of the group",
     );
     check(
         "  h = { send(A, to=1), recv(C, from=1) }",
@@ -321,7 +321,7 @@ fn headers_and_indentation() {
     );
     check(
         "  else: wait h",
-        "H0024 1 `else`: `else` begins no statement of `hir 2`: an `else:` stands in the column of its `if`, directly behind the block of that",
+        "H0024 1 `else`: `else` begins no statement of `hir 2`: an `else:` stands in the column of its `if`, directly after the block of that",
     );
     check(
         "  wait h\n    wait g",
@@ -405,7 +405,7 @@ fn meshes() {
         "hir 2\nmesh d = []\nf() -> ():\n",
         "H0015 2 `[]`: this mesh has no devices: write `mesh d = 0..4`, or `mesh d = [[0, 1], [2, 3]]`",
     );
-    check_file("hir 2\nmesh d = [0, 1\nf() -> ():\n", "H0002 2 `[`: this `[` is never closed: add `]` behind `1`");
+    check_file("hir 2\nmesh d = [0, 1\nf() -> ():\n", "H0002 2 `[`: this `[` is never closed: add `]` after `1`");
     check_file(
         "hir 2\nmesh d = [0 1]\nf() -> ():\n",
         "H0001 2 `1`: expected `,` or `]`, found `1`: write `,` between `0` and `1`",
@@ -506,7 +506,7 @@ fn program_headers() {
     );
     check_file(
         "hir 2\nf() -> () @d:\n  x = = 1\ng() -> ():\n  y = = 1\n",
-        "H0001 2 `@`: a program's mesh stands behind `on`: write `on d:`\n\
+        "H0001 2 `@`: a program's mesh stands after `on`: write `on d:`\n\
          H0001 3 `=`: expected an operand, found `=`: an operand is a number, a name, a call `f(a, b)` or a slice `A[i]`\n\
          H0001 5 `=`: expected an operand, found `=`: an operand is a number, a name, a call `f(a, b)` or a slice `A[i]`",
     );

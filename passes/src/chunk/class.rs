@@ -188,7 +188,7 @@ impl ChunkedAxes {
         }
         let contracted = is_contracted(program, id, self);
         if contracted && form.accumulates {
-            let note = "split another axis, or add the accumulator behind a matmul";
+            let note = "split another axis, or add the accumulator after a matmul";
             return Some(("its accumulator would be added once for each chunk", note));
         }
         (contracted && form.scaled).then_some(("its scales apply to whole rows and columns", "split another axis"))

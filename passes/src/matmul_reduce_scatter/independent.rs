@@ -46,7 +46,7 @@ impl<'p> IndependentGemms<'p> {
             }
         }
         self.taken.extend(&found);
-        if found.is_empty() { Err("no product behind the sum can be moved in front of it") } else { Ok(found) }
+        if found.is_empty() { Err("no product after the sum can be moved before it") } else { Ok(found) }
     }
 
     /// True for a GEMM that no later pass has to change because of data of other devices or a loop over streams.

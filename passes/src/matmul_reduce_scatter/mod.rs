@@ -251,8 +251,8 @@ fn summed_remark(program: &Program, choice: &SumChoice) -> Diag {
     };
     let inside = match plan.inside.len() {
         0 => none_inside.map(|reason| format!(", with no products inside: {reason}")).unwrap_or_default(),
-        1 => ", with 1 product behind it inside".to_owned(),
-        count => format!(", with {count} products behind it inside"),
+        1 => ", with 1 product after it inside".to_owned(),
+        count => format!(", with {count} products after it inside"),
     };
     Diag::error(
         SUMMED,

@@ -176,7 +176,7 @@ fn several(program: &Program, id: OpId, results: &[TensorId]) -> Box<Diag> {
         results.len(),
         names.join(", ")
     );
-    let note = "write the results without the stream type, and a `Set` of the one to be streamed, with the stream type, behind the op";
+    let note = "write the results without the stream type, and a `Set` of the one to be streamed, with the stream type, after the op";
     refusal(program, id, STREAM_RESULTS, message, note)
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn check_plan_bounds(prepared: &PreparedProgram) -> Result<(), Vec<Di
         None => Ok(()),
         Some(plan) => {
             let message = message!("the plan of rank {} accesses memory beyond the end of a buffer", plan.rank);
-            let note = "`prepare` never makes such a plan: do not modify plans after it";
+            let note = "`prepare_program` never makes such a plan: do not modify plans after it";
             Err(vec![Diag::global_error(codes::PLAN_BOUNDS, message).with_note(note)])
         }
     }

@@ -31,7 +31,7 @@ use crate::sys::{Error, blas, nvrtc};
 use hostir::backend::{RunResult, RunStats};
 use hostir::data::HostTensor;
 use hostir::diag::message;
-use hostir::diag::{Diag, Quoted, RunOption, codes};
+use hostir::diag::{Diag, Quoted, RunOption, codes, count_text};
 use hostir::ir::MessageDirection;
 use hostir::lower::PreparedProgram;
 use hostir::plan::{InstKind, InstOrigin, Plan};
@@ -385,8 +385,8 @@ fn assign_ordinals(
     ordinals.truncate(needed);
     if over_nccl && !are_distinct(&ordinals, needed) {
         let message = match asked {
-            [] => format!("the program has {needed} ranks, but the machine has {found} GPUs"),
-            _ => format!("the program has {needed} ranks, but only the GPUs {asked:?} were selected"),
+            [] => message!("the program has {} ranks, but the machine has {}", needed, count_text(found, "GPU")),
+            _ => message!("the program has {} ranks, but only the GPUs {} were selected", needed, format!("{asked:?}")),
         };
         return Err(Diag::global_error(codes::DEVICE, message)
             .with_note(message!("NCCL needs one GPU per rank: `--map-backend=NCCL=CUDA` uses copies instead and lets ranks share GPUs, `{}` sets the number of ranks, `--backend=cpu` runs any number", Quoted::run_option(RunOption::Devices, "--devices"))));

@@ -5,7 +5,7 @@ use super::hir2_words::{collective_word, statement_word};
 use super::ids::OpId;
 use super::op::{AttrKey, Op, Value};
 use super::program::Program;
-use super::text::expr_text;
+use super::short_expr::short_expr_text;
 
 /// The name of a statement in the form of its text: `T6 = matmul` and `P2PCommunication 20`, or `C[at] = matmul` and
 /// `recv(G[at])`.
@@ -50,7 +50,7 @@ fn short_label(program: &Program, id: OpId, op: &Op, results: &[String]) -> Stri
 fn operand_label(program: &Program, operand: &Value) -> String {
     match operand {
         Value::Tensor(tensor) => program.tensor_name(*tensor),
-        Value::Scalar(expr) => expr_text(program, *expr),
+        Value::Scalar(expr) => short_expr_text(program, *expr),
         Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => "..".to_owned(),
     }
 }

@@ -136,7 +136,11 @@ fn absent_members_advice(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> 
     let all = "all members of a team start its collectives: start this one on every path";
     match started.len() {
         0 | 1 => all.into(),
-        _ => message!("{}, or name those that do start it, `{}`", all, team_argument(&started)),
+        _ => message!(
+            "{}, or name those that do start it, `{}`, with tensors on a mesh of these devices",
+            all,
+            team_argument(&started)
+        ),
     }
 }
 

@@ -5,8 +5,8 @@ use super::tensor_writers::{base_name, writers_of};
 use crate::diag::{Diag, DiagLabel, Message, UnwrittenPlace, codes};
 use crate::hir2::defaults::is_host_select;
 use crate::ir::{
-    AttrKey, EnclosingOp, Expr, OpId, Program, RankScalars, ShiftedPeer, TensorId, branch_condition, enclosing_ops,
-    op_display_name, short_expr_text,
+    AttrKey, BinaryOp, EnclosingOp, Expr, OpId, Program, RankScalars, ShiftedPeer, TensorId, branch_condition,
+    enclosing_ops, op_display_name, short_expr_text,
 };
 use crate::lower::PreparedProgram;
 
@@ -22,7 +22,8 @@ pub(super) fn add_advice(program: &Program, prepared: &PreparedProgram, errors: 
                 advise_pieces(program, diag);
             }
             codes::DEADLOCK => advise_peers(program, diag),
-            codes::RACE if diag.labels.is_empty() => advise_in_place(program, diag),
+            // Only an op that overlaps itself has no order that is missing.
+            codes::RACE if diag.labels.is_empty() && diag.race().is_none() => advise_in_place(program, diag),
             codes::UNINITIALISED => advise_first_write(program, diag),
             codes::UNWRITTEN_OUTPUT => advise_output(program, prepared, diag),
             _ => {}
@@ -129,7 +130,10 @@ fn advise_in_place(program: &Program, diag: &mut Diag) {
     }
     let (name, word, result) =
         (program.unused_tensor_name(), op_display_name(program, id), program.tensor_name(result));
-    let first = format!("{name} = {word}({})", operands.join(", "));
+    let first = match (BinaryOp::parse(word), operands.as_slice()) {
+        (Some(sign), [a, b]) => format!("{name} = {a} {} {b}", sign.symbol()),
+        _ => format!("{name} = {word}({})", operands.join(", ")),
+    };
     diag.notes.push(format!("write `{first}`, and then `{result} = Set({name})`").into());
 }
 

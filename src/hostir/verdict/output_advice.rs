@@ -60,7 +60,9 @@ fn own_part_text(program: &Program, tensor: TensorId) -> String {
 
 /// The loop around a writer: it has too few steps for the axis whose slices it writes, or always writes the same slice.
 fn loop_note(program: &Program, writer: OpId, output: &str) -> Option<Message> {
-    let around = enclosing_ops(program, writer).into_iter().find(|around| program.op(around.op).kind.is_loop())?;
+    let enclosing = enclosing_ops(program, writer);
+    let inner = enclosing.iter().position(|around| program.op(around.op).kind.is_loop())?;
+    let around = enclosing[inner];
     let op = program.op(around.op);
     let index = scalar_names::loop_index(program, op)?;
     let stop = op.expr_attr(AttrKey::Stop)?;
@@ -79,6 +81,10 @@ fn loop_note(program: &Program, writer: OpId, output: &str) -> Option<Message> {
     let (name, end) = (program.name(index), short_expr_text(program, extent));
     let part = program.tensor_name(written);
     if !depends_on_scalar(program, taken, index) {
+        // A branch may choose one step.
+        if inner > 0 {
+            return None;
+        }
         let meant = part.replacen(&short_expr_text(program, taken), name, 1);
         return Some(
             format!("each step of the loop writes the same slice, `{part}`: `{meant}` is another one in each step")

@@ -97,11 +97,11 @@ fn report_wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId
     let stored = axes.axes.iter().filter(|axis| !axis.is_reduction());
     let extents: Vec<Message> = stored.map(|axis| quoted_expr(program, axis.extent).into()).collect();
     let message = message!(
-        "the {} of `{}` has size `{}`, but its stored axes have `{}` elements",
+        "the {} of `{}` has size `{}`, but its stored axes have {} elements",
         bare_head("ALLOCATE"),
         program.quoted_tensor(tensor),
         quoted_expr(program, size),
-        if extents.is_empty() { "1".into() } else { message!("`{}`", Message::join(&extents, " * ")) }
+        if extents.is_empty() { "`1`".into() } else { message!("`{}`", Message::join(&extents, " * ")) }
     );
     let note = "device axes count towards the size, reduction axes do not";
     diags.push(Diag::error(codes::ALLOCATE_SIZE, program.op_span(id), message).with_note(note).into_warning());

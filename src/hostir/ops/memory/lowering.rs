@@ -143,7 +143,8 @@ pub(super) fn lower_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
             let view = select_view(cx, input, &source, position, index);
             view.map_err(|diag| match op.expr_attr(AttrKey::Index) {
                 Some(expr) => {
-                    let diag = with_index_range(cx, diag, [axis.extent, expr], position, input);
+                    let part = last_part_text(cx, input, position, [axis.extent, expr]);
+                    let diag = with_index_range(cx, diag, [axis.extent, expr], index, &part);
                     cx.with_remainder_note(diag, expr, index)
                 }
                 None => diag,
@@ -154,37 +155,48 @@ pub(super) fn lower_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
 }
 
 /// Adds to the error of an index the indices that its axis has, and the loop that goes on too long.
-fn with_index_range(
-    cx: &PlanBuilder<'_>,
-    diag: Diag,
-    [extent, index]: [ExprId; 2],
-    position: usize,
-    input: TensorId,
-) -> Diag {
-    let last = short_expr_text(cx.program, extent);
-    let last = match last.parse::<i64>() {
-        Ok(extent) => (extent - 1).to_string(),
-        Err(_) => format!("{last} - 1"),
-    };
-    let part = index_text(&cx.tensor_name(input), position, &last);
+fn with_index_range(cx: &PlanBuilder<'_>, diag: Diag, [extent, index]: [ExprId; 2], value: i64, part: &str) -> Diag {
     let short = short_expr_text(cx.program, index);
     let mut indices = cx.loop_indices().iter().rev();
     let counted = indices.find(|(name, _)| depends_on_scalar(cx.program, index, *name));
     let printed = format!("indices go from 0 to {}", expr_text(cx.program, extent));
     diag.with_note(match counted {
-        Some((name, value)) => {
+        Some((name, at)) => {
             let name = cx.program.name(*name);
             let of_index = if short == name { String::new() } else { format!(" `{short}`") };
+            let fault = match value < 0 {
+                true => format!("is {value} at {name}={at}"),
+                false => format!(
+                    "leaves this range at {name}={at}; let the loop of `{name}` end before that, or change the index"
+                ),
+            };
             Message::advice(
                 format!("{printed} - 1"),
-                format!(
-                    "indices go from 0, and the last one is `{part}`: the index{of_index} leaves this range at \
-                     {name}={value}; let the loop of `{name}` end before that, or change the index"
-                ),
+                format!("indices go from 0, and the last one is `{part}`: the index{of_index} {fault}"),
             )
         }
         None => Message::advice(format!("{printed} - 1"), format!("indices go from 0, and the last one is `{part}`")),
     })
+}
+
+/// `V[:, n - 1]`: a part with the last index of an axis. The name of a part of a part has its own index, too, which the
+/// last one replaces.
+fn last_part_text(cx: &PlanBuilder<'_>, input: TensorId, position: usize, [extent, index]: [ExprId; 2]) -> String {
+    let (name, last) = (cx.tensor_name(input), short_expr_text(cx.program, extent));
+    let last = match last.parse::<i64>() {
+        Ok(extent) => (extent - 1).to_string(),
+        Err(_) => format!("{last} - 1"),
+    };
+    let own = short_expr_text(cx.program, index);
+    let Some((base, items)) = name.split_once('[') else { return index_text(&name, position, &last) };
+    let mut items: Vec<&str> = items.trim_end_matches(']').split(", ").collect();
+    match items.iter().rposition(|item| *item == own) {
+        Some(at) => {
+            items[at] = &last;
+            format!("{base}[{}]", items.join(", "))
+        }
+        None => index_text(&name, position, &last),
+    }
 }
 
 /// `V[:, n - 1]`: a tensor with an index at an axis.
