@@ -203,8 +203,8 @@ fn other_path_note(program: &Program, [reader, writer]: [OpId; 2], base: &str) -
     let mut only = around.filter(|around| !of_reader.contains(around) && program.op(around.op).kind.is_branch());
     let branch = only.next().or_else(|| {
         // Both are on one path: the other one leaves the tensor as it was.
-        let shared = of_reader.iter().copied();
-        shared.filter(|around| program.op(around.op).kind.is_branch()).next_back()
+        let mut shared = of_reader.iter().copied();
+        shared.rfind(|around| program.op(around.op).kind.is_branch())
     })?;
     let condition = branch_condition(program, EnclosingOp { block: 0, ..branch })?;
     let condition = short_expr_text(program, condition);

@@ -1,4 +1,5 @@
 //! The time from an edit to its diagnostics, as a measurement of a release build.
+#![allow(clippy::print_stdout, reason = "a measurement's own report")]
 
 use crate::client::{Client, position_of, untitled};
 use hostir::ParsedFile;
