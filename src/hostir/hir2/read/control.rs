@@ -36,7 +36,6 @@ impl ProgramReader<'_> {
         self.streams.enter_loop();
         let before = self.tables.scope.get(index.name);
         self.check_name(index, Meaning::Scalar);
-        self.check_extent_name(index, "loop index", "give the index another name");
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
             report_names::report_taken(self.file, index, entry.meaning, entry.span, self.diags);
         }

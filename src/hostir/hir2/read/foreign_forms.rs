@@ -190,19 +190,19 @@ impl ProgramReader<'_> {
         Some(format!("the number of devices of a mesh `{mesh}` is `{mesh}.size`"))
     }
 
-    /// Checks the name of a new communication or loop index: extents of types have names, too.
-    pub(super) fn check_extent_name(&mut self, name: NameSyntax, kind: &str, advice: &str) -> bool {
+    /// Checks the name of a new communication: extents of types have names, too.
+    pub(super) fn check_handle_name(&mut self, name: NameSyntax) -> bool {
         let size = self.file.head.sizes.iter().find(|size| size.name == name.name);
         if self.tables.scope.get(name.name).is_some() || !self.unbound.is_extent(name.name) {
             return true;
         }
         let text = self.file.symbol_text(name.name);
-        let message = format!("a {kind} and an extent are called `{text}`");
+        let message = format!("a communication and an extent are called `{text}`");
         let mut diag = Diag::error(codes::NAME_TWICE, name.span, message);
         if let Some(size) = size {
             diag = diag.with_label(size.span, "its size is given here");
         }
-        self.diags.push(diag.with_note(advice.to_owned()));
+        self.diags.push(diag.with_note("give the communication another name, here and in its `wait`"));
         false
     }
 

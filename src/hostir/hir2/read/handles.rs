@@ -84,8 +84,7 @@ impl ProgramReader<'_> {
         if let Some(Meaning::Handle(number)) = self.tables.scope.get(name.name).map(|entry| entry.meaning) {
             return Some(HandleRef { number, element });
         }
-        if !self.check_extent_name(name, "communication", "give the communication another name, here and in its `wait`")
-        {
+        if !self.check_handle_name(name) {
             return None;
         }
         let number = self.new_handle(name.name);

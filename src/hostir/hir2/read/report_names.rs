@@ -40,7 +40,8 @@ pub(super) fn report_twice(file: &FileSyntax, name: NameSyntax, first: Span, dia
     diags.push(diag);
 }
 
-/// Reports a scalar that a block defines again, or one that it sees from around it: neither changes the first one.
+/// Warns of a scalar that a block defines again, or one that it sees from around it. The printed form may have such
+/// definitions.
 pub(super) fn report_defined_again(
     file: &FileSyntax,
     name: NameSyntax,
@@ -59,7 +60,7 @@ pub(super) fn report_defined_again(
     let message = message!("the scalar `{}` has a value already", PartKind::Word.quote(text));
     let mut diag = Diag::error(codes::NAME_TWICE, name.span, message).with_note(note);
     diag.labels.push(DiagLabel { span: first, text: "it is defined here".into() });
-    diags.push(diag);
+    diags.push(diag.into_warning());
 }
 
 pub(super) fn report_reserved(text: &str, span: Span, diags: &mut Diags) {

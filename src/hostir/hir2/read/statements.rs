@@ -243,7 +243,6 @@ impl<'a> ProgramReader<'a> {
             Some((Meaning::Scalar, first)) => {
                 if let Some(earlier) = self.tables.scope.scalar_blocks.earlier_definition(name.name) {
                     report_names::report_defined_again(self.file, name, earlier, first, self.diags);
-                    return None;
                 }
             }
             Some((Meaning::Poisoned, _)) => return None,
