@@ -312,6 +312,15 @@ def test_symbolic_sizes(internals: Any) -> None:
     assert seen == [(True, 6, 2), True]
 
 
+def test_ops_compute_outside_of_modes(internals: Any) -> None:
+    import torch
+
+    with internals.FakeTensorMode():
+        assert isinstance(torch.ones(2), internals.FakeTensor)
+        with internals.outside_modes():
+            assert torch.ones(2).tolist() == [1.0, 1.0]
+
+
 def test_pytree(internals: Any) -> None:
     tree = {"a": (1, [2, 3])}
     leaves, spec = internals.pytree.tree_flatten(tree)

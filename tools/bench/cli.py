@@ -30,7 +30,9 @@ BENCHMARKS = {
     "model": Benchmark("bench.model", "the cost model beside measured times of nine rows: errors, choices and regret"),
     "patterns": Benchmark("bench.patterns", "the programs of docs/patterns with one stream and with several"),
     "scaling": Benchmark("bench.scaling", "ways to write collectives and pipelines on 8 to 1,024 ranks, by the cost model"),
-    "joined-stores": Benchmark("bench.kernels.joined_stores", "one launch that stores the rows of a product in several buffers, on a Hopper GPU"),
+    "joined-stores": Benchmark(
+        "bench.kernels.joined_stores", "one launch that stores the rows of a product in several buffers, on a Hopper GPU"
+    ),
     "gemm-kernels": Benchmark("bench.kernels.gemm_kernels", "our kernels for large products beside cuBLASLt, on a Hopper GPU"),
     "scaled-gemm": Benchmark("bench.kernels.scaled_gemm", "scaled_matmul beside torch._scaled_mm, on a GPU"),
     "graph-gaps": Benchmark("bench.kernels.graph_gaps", "what stands between two GEMMs of a CUDA graph"),

@@ -1,7 +1,7 @@
 """One launch that stores in the memory of several ranks: every algorithm of such a product, on ranks that share a GPU.
 
-A choice that a sustained run has kept is replaced by each number in turn, so that every kernel runs, not only the fastest. The first result is compared with the plain
-math on the CPU, the others with it.
+A choice that a sustained run has kept is replaced by each number in turn, so that every kernel runs, not only the fastest.
+The first result is compared with the plain math on the CPU, the others with it.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ __all__ = [
     "op_base_name",
     "op_overload_name",
     "op_schema",
+    "outside_modes",
     "parse_schema",
     "process_groups",
     "pytree",
@@ -309,6 +310,13 @@ def inductor_settings(names: Collection[str]) -> dict[str, Any]:
     import torch._inductor.config
 
     return {name: getattr(torch._inductor.config, name, None) for name in names}
+
+
+def outside_modes() -> AbstractContextManager[Any]:
+    """Within it ops compute numbers, whatever mode the compiler has set."""
+    import torch.utils._python_dispatch
+
+    return torch.utils._python_dispatch._disable_current_modes()
 
 
 def compile_by_inductor(module: torch.fx.GraphModule, inputs: Sequence[Any], options: dict[str, Any]) -> Any:

@@ -116,9 +116,7 @@ class Compiler:
         check(self.nvrtc.nvrtcGetCUBIN(program, image), "nvrtcGetCUBIN")
         return image
 
-    def tensor_maps(
-        self, matrix: Mapping[str, Any], tensors: Sequence[torch.Tensor]
-    ) -> tuple[int, ctypes.Array[ctypes.c_char]]:
+    def tensor_maps(self, matrix: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> tuple[int, ctypes.Array[ctypes.c_char]]:
         """The address of the tensor maps of these tensors, and the buffer that holds them."""
         buffer = ctypes.create_string_buffer(MAP_BYTES * len(tensors) + 64)
         place = (ctypes.addressof(buffer) + 63) & ~63
@@ -245,8 +243,8 @@ def products_of(layout: str) -> Iterator[Product]:
             yield Product(TOKENS, n, k, *LAYOUTS[layout])
 
 
-def kernels_of(tool: str, products: Sequence[Product]) -> list[Kernel]:
-    """The kernels of products, as the example prints them."""
+def kernels_of(tool: str, products: Sequence[Sequence[int]]) -> list[Kernel]:
+    """The kernels of products, as the example prints them. A sixth number says in how many parts one is stored."""
     text = "".join(" ".join(map(str, product)) + "\n" for product in products)
     done = subprocess.run([tool], input=text, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]

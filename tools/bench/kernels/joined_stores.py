@@ -3,10 +3,10 @@
 usage: tools/benchmark joined-stores [--kernels PATH] [--rounds 7]
 
 On several GPUs the buffers are in the memory of the ranks that own the rows of a sum; here all are on one GPU, so what is
-measured is the cost of the launch, not that of links. Beside it, in turn, all as CUDA graphs, so that the host's calls cost nothing: one product of cuBLASLt for each block (its fastest
-of 3 proposals), one product of all rows by cuBLASLt, and by our kernel. A row is M, K, N of the whole sum and the ranks; a
-rank multiplies all M rows by its K / ranks. Results are compared with torch's. Exit status: 0, 1 if a result is wrong, 2 if
-something is missing.
+measured is the cost of the launch, not that of links. Beside it, in turn, all as CUDA graphs, so that the host's calls cost
+nothing: one product of cuBLASLt for each block (its fastest of 3 proposals), one product of all rows by cuBLASLt, and by our
+kernel. A row is M, K, N of the whole sum and the ranks; a rank multiplies all M rows by its K / ranks. Results are compared
+with torch's. Exit status: 0, 1 if a result is wrong, 2 if something is missing.
 
 PATH prints the kernels (`cargo build --release -p hostir-cuda --example gemm_kernels`); torch and NVRTC are needed.
 """
@@ -158,8 +158,12 @@ def main(words: Sequence[str]) -> int:
         return 2
     torch.zeros(1, device="cuda")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-    print("| M,K,N | ranks | one launch (ms) | cuBLASLt, a product for each block | cuBLASLt, whole | ours, whole | blocks / launch | whole / launch |")
+    print(
+        "| M,K,N | ranks | one launch (ms) | cuBLASLt, a product for each block | cuBLASLt, whole | ours, whole "
+        "| blocks / launch | whole / launch |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     wanted = list(rows())
     kernels, compiler, library = Kernels(options.kernels, wanted), Compiler(), CublasLt()
-    return 0 if all([compare(row, kernels, compiler, library, options.rounds) for row in wanted]) else 1
+    right = [compare(row, kernels, compiler, library, options.rounds) for row in wanted]
+    return 0 if all(right) else 1

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from hostir.torch._overlap.nodes import Collective, Node, Weight, collective_of, element_type, is_turned, op_name, shape_of
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.sizes import number_of
+from hostir.torch._torch_internals import op_overload_name, outside_modes, pytree
 
 __all__ = ["ExpertProduct", "check_exchange", "constant_of", "exchange_of_result", "expert_product_of"]
 
@@ -72,7 +72,7 @@ def expert_product_of(node: Node) -> ExpertProduct | None:
     name = op_name(node)
     if name not in PRODUCTS:
         return None
-    if "dtype" in node.target._overloadname or node.kwargs.get("out_dtype") not in (None, node.meta["val"].dtype):
+    if "dtype" in op_overload_name(node.target) or node.kwargs.get("out_dtype") not in (None, node.meta["val"].dtype):
         raise Kept(Reason.OP_NOT_IN_LANGUAGE, f"{node.name} gives another element type than its factors have")
     bias, operands, ends = None, node.args, None
     if name in ("addmm", "baddbmm"):
@@ -146,7 +146,7 @@ def constant_of(node: Any) -> torch.Tensor | None:
         values[operand] = known
     args, kwargs = (_constant_arguments(given, values) for given in (node.args, node.kwargs))
     # The compiler's own mode would make a tensor without numbers.
-    with torch.utils._python_dispatch._disable_current_modes():
+    with outside_modes():
         made = node.target(*args, **kwargs)
     return made if isinstance(made, torch.Tensor) else None
 

@@ -92,7 +92,11 @@ def _known_places(name: str) -> list[Place]:
     store, keys = group_store(group), [_key(rank) for rank in range(dist.get_world_size(group))]
     if not store.check(keys):
         return []
-    found = [json.loads(store.get(key)) for key in keys]
+    texts = [store.get(key) for key in keys]
+    # The store of a group that only stands for one keeps nothing.
+    if not all(texts):
+        return []
+    found = [json.loads(text) for text in texts]
     return [Place(one["host"], one["gpu"], tuple(one["unreachable"])) for one in found]
 
 
