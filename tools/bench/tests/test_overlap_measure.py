@@ -51,7 +51,7 @@ def test_ways_that_fail_leave_the_others(hir_run: str, tmp_path: Path, monkeypat
         bench.torch.stop()
     row = json.loads((tmp_path / "out.json").read_text())["rows"]["tiny"]
     (series,) = row["series"]
-    ours = ["p2p", "p2p-cuda", "accumulate", "serial", "gemm", "gemm-parts", "comm"]
+    ours = ["p2p", "p2p-cuda", "accumulate", "direct", "serial", "gemm", "gemm-parts", "comm"]
     assert sorted(series["turns"]) == sorted([*ours, "torch-serial"])
     assert all([len(runs) for runs in turns] == [2, 2, 2] for turns in series["turns"].values())
     assert series["turns"]["torch-serial"] == [[1.5, 1.5]] * 3
