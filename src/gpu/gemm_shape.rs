@@ -109,8 +109,8 @@ pub struct GemmShape {
     pub batch: i32,
     /// GEMMs of this shape with the same `a`, each with a `b` and a `d` at addresses of their own; 1 for a single one.
     pub parts: u32,
-    /// True if the result, or that of a part, is in another rank's memory: then each of its elements must be stored once, so a split sum
-    /// must not add its parts there.
+    /// True if the result, or that of a part, is in another rank's memory: then each of its elements must be stored
+    /// once, so a split sum must not add its parts there.
     pub remote: bool,
     /// Largest power of two, up to 256, that divides all addresses of `a`, `b`, the bias and `d`.
     pub alignments: [u32; 4],

@@ -2,8 +2,9 @@
 //!
 //! [`fuse`] combines instructions into kernels, [`codegen`] writes their source, [`gemm_lowering`] and
 //! [`nccl_lowering`] turn GEMMs and collectives into library calls, and [`p2p`] splits communications into copies
-//! between ranks; `exchanges` finds those whose sends may start together. [`schedule`] puts all of them into one list of commands for each rank, [`memory_layout`] places the
-//! buffers, [`cubin`] checks compiled kernels, [`user_kernel`] reads files with kernels of the user, and [`issue_order`] orders the commands of ranks that share a device.
+//! between ranks; `exchanges` finds those whose sends may start together. [`schedule`] puts all of them into one list
+//! of commands for each rank, [`memory_layout`] places the buffers, [`cubin`] checks compiled kernels, [`user_kernel`]
+//! reads files with kernels of the user, and [`issue_order`] orders the commands of ranks that share a device.
 //! [`listing`] prints the result.
 //!
 //! The crate depends on neither a driver nor a library of CUDA; `hostir_cuda` runs its results.

@@ -60,7 +60,7 @@ along a part of an axis are an error. Copies of several operands have the operan
     action: PassAction::Rewrite(run_insert_reshardings),
 };
 
-/// Whether ops that need the same copy of an operand have one.
+/// The option that gives ops one copy of an operand that they need alike.
 pub(crate) const SHARE_COPIES: OptionSpec = OptionSpec {
     name: "share_copies",
     ty: OptionType::Bool,
@@ -110,9 +110,9 @@ pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: InsertionFo
     if work.is_empty() {
         return Ok(());
     }
+    let copies = SharedCopies::new(edit.program(), form.shares_copies);
     let mut build = OpBuilder::new(edit);
-    let moved = MovedDomains::default();
-    let mut state = InsertionState { form, moved, copies: SharedCopies::new(form.shares_copies) };
+    let mut state = InsertionState { form, moved: MovedDomains::default(), copies };
     rebuild_body(&mut build, work, |build, op, step, out| {
         count_step(cx, &step);
         apply_step(build, &mut state, op, step, out);
@@ -121,7 +121,7 @@ pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: InsertionFo
     Ok(())
 }
 
-/// What the steps of all ops share.
+/// The state that the steps of all ops share.
 struct InsertionState {
     form: InsertionForm,
     moved: MovedDomains,
