@@ -270,7 +270,7 @@ fn missing_message_cause(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> 
             && let Some(&(other, answer)) = others.iter().find(|(_, answer)| is_unanswered(peer, *answer, ranks))
         {
             let note = message!(
-                "rank {} {} rank {}, but rank {} {} rank {}: each side names the other one",
+                "rank {} {} rank {}, but rank {} {} rank {}: the two sides of a message have to name each other",
                 me,
                 does,
                 own.peer,
