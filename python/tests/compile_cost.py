@@ -156,7 +156,7 @@ def restore_layers(rank: int, options: argparse.Namespace, store: str) -> None:
 
 
 def run_ranks(work: str, options: argparse.Namespace, cache: str) -> dict[str, Any]:
-    """What rank 0 prints."""
+    """The lines that rank 0 prints."""
     import subprocess
 
     with tempfile.TemporaryDirectory() as folder:

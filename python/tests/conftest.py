@@ -7,6 +7,7 @@ pages, and `gpu/` has what `tools/gpu-suite torch` runs on GPUs.
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,3 +37,16 @@ def streams_of_no_gpu() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)
         yield
+
+
+@pytest.fixture
+def fake_group() -> Iterator[Any]:
+    """A group of two ranks that exists for shapes only."""
+    import torch._dynamo
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch._dynamo.reset()
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield dist.group.WORLD
+    dist.destroy_process_group()

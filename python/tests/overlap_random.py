@@ -152,7 +152,7 @@ def compare(sample: Any, given: list[torch.Tensor], results: list[Any], wanted: 
 
 
 def tolerance_of(sample: Any) -> dict[str, float]:
-    """What two ways to round may differ by; empty for torch's own."""
+    """The difference that two ways to round may have; empty for torch's own."""
     return {"rtol": 0.1, "atol": 0.3} if sample.has_sixteen_bits else {}
 
 
@@ -248,7 +248,7 @@ def how_of(seed: int) -> str:
 
 
 def outcome_of(seed: int) -> dict[str, Any]:
-    """What a graph came to on this rank."""
+    """The outcome of a graph on this rank."""
     how, sample = how_of(seed), sample_of(seed)
     found: dict[str, Any] = {"seed": seed, "how": how, "kind": sample.kind, "is": str(sample)}
     try:
@@ -291,7 +291,7 @@ def run_graphs(numbers: Sequence[int], at_once: int = 20) -> list[dict[str, Any]
 
 
 def _read_outcomes(folder: Path) -> Iterator[dict[str, Any]]:
-    """What the ranks have written, which is removed."""
+    """The files that the ranks have written; they are removed."""
     for file in sorted(folder.iterdir()):
         yield from map(json.loads, file.read_text().splitlines())
         file.unlink()

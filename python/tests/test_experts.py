@@ -21,12 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 @pytest.fixture
-def group():
-    """A group of two ranks that exists for shapes only."""
-    torch._dynamo.reset()
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-    yield dist.group.WORLD
-    dist.destroy_process_group()
+def group(fake_group):
+    return fake_group
 
 
 @pytest.mark.parametrize("world", [2, 3])

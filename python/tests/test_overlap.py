@@ -13,7 +13,6 @@ torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
 import torch.distributed._functional_collectives as fc  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
-from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
 import hostir  # noqa: E402
 import hostir.torch as hir  # noqa: E402
@@ -27,11 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 @pytest.fixture
-def group():
-    """A group of two ranks that exists for shapes only."""
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-    yield dist.group.WORLD.group_name
-    dist.destroy_process_group()
+def group(fake_group):
+    return fake_group.group_name
 
 
 def gather(x, group, ranks=2):

@@ -6,9 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch.distributed as dist  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
-from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
 import hostir.torch as hir  # noqa: E402
 import trace_ranks as ranks  # noqa: E402
@@ -33,11 +31,8 @@ def test_two_ranks(work):
 
 
 @pytest.fixture
-def group():
-    """A group of two ranks that exists for shapes only."""
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-    yield dist.group.WORLD.group_name
-    dist.destroy_process_group()
+def group(fake_group):
+    return fake_group.group_name
 
 
 @pytest.mark.parametrize("pre_dispatch", [False, True])

@@ -10,9 +10,7 @@ from conftest import ROOT
 torch = pytest.importorskip("torch")
 sys.path.append(str(ROOT / "tools"))
 
-import torch.distributed as dist  # noqa: E402
 import torch.distributed._functional_collectives as fc  # noqa: E402
-from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
 import hostir.torch as hir  # noqa: E402
 import overlap_random  # noqa: E402
@@ -27,12 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 @pytest.fixture
-def group():
-    """A group of two ranks that exists for shapes only."""
-    torch._dynamo.reset()
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-    yield dist.group.WORLD
-    dist.destroy_process_group()
+def group(fake_group):
+    return fake_group
 
 
 def report_of(function, calls, overlap=None):

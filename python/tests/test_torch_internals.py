@@ -1,4 +1,4 @@
-"""What torch does not promise: named in one module alone, and each name does what that module says, in the version at hand."""
+"""The private names of torch: one module alone has them, and each does what that module says, in the version at hand."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def lines_of(found: Sequence[Place], **settings: Any) -> list[tuple[Reason | Non
 
 
 def kept_by(work: Callable[..., list[tuple[Reason | None, str]]], found: Sequence[Place]) -> set[tuple[Reason | None, str]]:
-    """What is said of all collectives, whatever `choose` is."""
+    """The reasons of all collectives, whatever `choose` is."""
     return {line for settings in ({"choose": "always"}, FAST) for line in work(found, **settings)}
 
 

@@ -389,7 +389,7 @@ class _LoweredText:
         return ["stream streams:", "  sync hop % streams", f"  {statement}"]
 
     def _statements(self, places: Mapping[str, str]) -> list[str]:
-        """What a part goes through, with the places of tensors that are not where the loop has them."""
+        """The statements of a part, with the places of tensors that are not where the loop has them."""
         return [
             f"{self._place(line.name, {})} = {NAME.sub(lambda found: self._place(found.group(), places), line.expression)}"
             for line in self.writer.lines

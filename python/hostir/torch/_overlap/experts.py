@@ -270,7 +270,7 @@ def _add_if_product(region: ExpertRegion, node: Node) -> None:
 
 
 def _reason_of_no_experts(index: GraphIndex, start: Node, *, backwards: bool) -> Kept:
-    """What stands beside an exchange in the place of products."""
+    """The nodes that stand beside an exchange in the place of products."""
     queue, seen, others = [start], {start}, []
     while queue:
         node = queue.pop(0)
