@@ -12,6 +12,8 @@ use hostir::lower::{SizeSettings, prepare_program};
 use hostir::plan_checks::prove_program;
 use hostir::print::print_to_string;
 use hostir::verify::{verify, verify_partial};
+use hostir_passes::manager::{Config, SilentObserver, run_pipeline};
+use hostir_passes::{PASSES, pipeline};
 use std::process::{Command, ExitCode};
 
 /// The most that twice the input may take.
@@ -41,6 +43,7 @@ const KINDS: &[InputKind] = &[
     InputKind { name: "widths", count: 40, text: widths, job: prove },
     InputKind { name: "ranks", count: 64, text: ranks, job: prove },
     InputKind { name: "handles", count: 400, text: handles, job: prove },
+    InputKind { name: "copies", count: 400, text: copies, job: share_copies },
 ];
 
 fn main() -> ExitCode {
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         widths_are_linear,
         ranks_are_linear,
         handles_are_linear,
+        copies_are_linear,
     ])
 }
 
@@ -91,6 +95,7 @@ growth_tests! {
     widths_are_linear = "widths";
     ranks_are_linear = "ranks";
     handles_are_linear = "handles";
+    copies_are_linear = "copies";
 }
 
 fn check_growth(name: &str) {
@@ -217,4 +222,20 @@ fn ranks(count: usize) -> String {
 fn handles(count: usize) -> String {
     let work = repeated(count, |at| format!("  h{at} = allgather(X -> Y)\n  wait h{at}\n"));
     format!("hir 2\nmesh d = 0..2\nf(X: f32[x:2, 4]) -> (Y: f32[2, 4]) on d:\n  Y = alloc\n{work}")
+}
+
+/// Operands that are gathered, each for two products.
+fn copies(count: usize) -> String {
+    let operands: String = (0..count).map(|at| format!(", A{at}: f32[x:2, 4, 4]")).collect();
+    let product = |name: &str, at: usize| format!("  {name}{at}: f32[2, 4, 4, r.4] = matmul(A{at}, W)\n");
+    let work = repeated(count, |at| product("P", at) + &product("Q", at));
+    format!("hir 2\nmesh d = 0..2\nf(W: f32[4, 4]{operands}) -> (Y: f32[4, 4]) on d:\n{work}  Y = Set(W)\n")
+}
+
+/// Inserts one copy for the two products of an operand.
+fn share_copies(text: &str) {
+    let (mut programs, _) = hostir::load(text);
+    let pipeline = pipeline::parse_pipeline("insert-reshardings{share_copies=true}", PASSES).unwrap();
+    let ran = run_pipeline(&mut programs[0], &pipeline, &Config::default(), &mut SilentObserver);
+    assert!(ran.is_ok());
 }
