@@ -13,13 +13,18 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::mem::take;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use tracing::Dispatch;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::{Subscriber, set_global_default, with_default};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::{fmt, registry};
+
+/// A listener to nothing, which always exists. If a process has one listener alone, `tracing` asks that of the thread that
+/// comes to an event first whether anybody wants it, and keeps the answer for all threads.
+static SECOND_LISTENER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(listener(&[], io::sink)));
 
 const FLAG: &str = "debug-only";
 /// The value that lists the components.
@@ -48,6 +53,7 @@ pub fn run_with_events(components: &[String], io: &mut ToolIo<'_>, work: impl Fn
     if io.is_process() && set_global_default(listener(components, io::stderr)).is_ok() {
         return work(io);
     }
+    LazyLock::force(&SECOND_LISTENER);
     let kept = KeptEvents::default();
     let code = with_default(listener(components, kept.clone()), || work(io));
     // If nobody reads standard error, there is nobody to report to.
