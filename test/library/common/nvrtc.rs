@@ -2,7 +2,9 @@
 //! machine has may be of any version.
 #![allow(clippy::panic, reason = "failures panic")]
 
+use crate::effort;
 use hostir_cuda::nvrtc;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -69,6 +71,33 @@ pub(crate) fn compile_all<'t>(texts: impl IntoIterator<Item = &'t str>, architec
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     texts.len()
+}
+
+/// The first of all texts that differ in nothing but numbers (extents, strides, constants); `HIR_FULL=1` asks for all.
+pub(crate) fn representatives<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
+    if effort::number("HIR_FULL") == Some(1) {
+        return texts.into_iter().collect();
+    }
+    let mut first: BTreeMap<String, &str> = BTreeMap::new();
+    for text in texts {
+        first.entry(without_numbers(text)).or_insert(text);
+    }
+    first.into_values().collect()
+}
+
+/// A text with 0 in the place of each number; digits of names such as `float4` stay.
+fn without_numbers(text: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut rest = text;
+    let mut pattern = String::with_capacity(text.len());
+    while let Some(start) = rest.find(is_word) {
+        let (before, word) = rest.split_at(start);
+        let end = word.find(|c| !is_word(c)).unwrap_or(word.len());
+        pattern += before;
+        pattern += if word.starts_with(|c: char| c.is_ascii_digit()) { "0" } else { &word[..end] };
+        rest = &word[end..];
+    }
+    pattern + rest
 }
 
 /// Starts a process that compiles these texts. They lie in the folder, which is to live as long as the process.
