@@ -2,7 +2,7 @@
 //!
 //! Every RUN line that runs a program runs again with `--backend=cuda`, in three ways: communications are copied
 //! between two devices, which ranks share; they are copied in recorded runs; they go over NCCL. Each line also runs on
-//! the CPU, and the outputs of both are the same, bit for bit. Lines that expect a failure, look at plans or choose a
+//! the CPU, once for all ways, and the outputs of both are the same, bit for bit. Lines that expect a failure, look at plans or choose a
 //! backend are left out, and FileCheck is, since messages name the backend.
 //!
 //! The libraries are found when a process starts, so this program starts itself once for each way.
@@ -20,7 +20,7 @@ use hostir_tool_support::SharedState;
 use libtest_mimic::{Arguments, Completion, Trial};
 use sessions::Scenario;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,6 +52,11 @@ const CANNOT: [(&str, &str, &str); 0] = [];
 
 /// The variable that says to a process which way it runs programs.
 const VARIABLE: &str = "HIR_FAKE_WAY";
+/// The variable that names the folder of what lines write on the CPU, for all processes.
+const EXPECTED: &str = "HIR_FAKE_EXPECTED";
+
+/// Files that a line writes, by name.
+type Outputs = BTreeMap<String, Vec<u8>>;
 
 fn main() -> ExitCode {
     if cfg!(target_env = "musl") {
@@ -101,7 +106,7 @@ fn start(way: &Way, folder: &Path) -> std::io::Result<Child> {
         command.envs(std::env::var_os(name).map(|value| (name, value)));
     }
     command.env("LD_LIBRARY_PATH", folder).env("HIR_FAKE_DEVICES", way.devices);
-    command.env(VARIABLE, way.name).stdout(Stdio::piped()).spawn()
+    command.env(VARIABLE, way.name).env(EXPECTED, folder.join("expected")).stdout(Stdio::piped()).spawn()
 }
 
 /// Runs all programs in a way.
@@ -133,7 +138,8 @@ fn run_way(way: &'static Way) -> ExitCode {
                     return Ok(Completion::ignored_with("needs a C++ compiler: g++"));
                 }
                 let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-                let file = File { way, path: &path, folder: folder.path(), gpus, watch };
+                let expected = expected_folder(&path).map_err(|error| error.to_string())?;
+                let file = File { way, path: &path, folder: folder.path(), expected: &expected, gpus, watch };
                 file.run_all(&directives)?;
                 Ok(Completion::Completed)
             })
@@ -147,11 +153,20 @@ fn is_wanted(run: &RunLine, way: &Way) -> bool {
     is_for_devices(&run.command, way.flags.contains(&"--graph"))
 }
 
+/// The folder of what a test file's lines write on the CPU.
+fn expected_folder(path: &Path) -> std::io::Result<PathBuf> {
+    let all = std::env::var_os(EXPECTED).map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = all.join(tree::relative(path).replace(['/', '\\'], "+"));
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
 /// A test file in a way.
 struct File<'f> {
     way: &'static Way,
     path: &'f Path,
     folder: &'f Path,
+    expected: &'f Path,
     gpus: SharedState,
     watch: Watch,
 }
@@ -188,8 +203,9 @@ impl File<'_> {
 
     /// Runs a line on the CPU and on devices; the outputs are the same.
     fn compare(&self, run: &RunLine) -> Result<(), String> {
-        let expected = self.outputs(run, "cpu", &["--backend=cpu"])?;
-        let found = self.outputs(run, "cuda", self.way.flags)?;
+        let expected = self.expected_outputs(run)?;
+        let found = self.run_line(run, self.folder, self.way.flags)?;
+        let found = read_outputs(&found).map_err(|error| error.to_string())?;
         for (name, bytes) in &expected {
             if found.get(name) != Some(bytes) {
                 return Err(difference(name, bytes, found.get(name)));
@@ -198,11 +214,27 @@ impl File<'_> {
         Ok(())
     }
 
-    /// Runs a line in a folder of its own; returns the files that it writes.
-    fn outputs(&self, run: &RunLine, name: &str, flags: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    /// What a line writes on the CPU. The first process that comes to a line runs it, the others read the files.
+    fn expected_outputs(&self, run: &RunLine) -> Result<Outputs, String> {
         let failed = |error: std::io::Error| error.to_string();
-        let (scratch, outputs) = (self.folder.join(name), self.folder.join(format!("{name}.outputs")));
+        let lock = std::fs::File::create(self.expected.join("lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let kept = self.expected.join(format!("line{}", run.line));
+        if !kept.is_dir() {
+            let written = self.run_line(run, self.expected, &["--backend=cpu"])?;
+            std::fs::create_dir_all(&written).and_then(|()| std::fs::rename(&written, &kept)).map_err(failed)?;
+        }
+        read_outputs(&kept).map_err(failed)
+    }
+
+    /// Runs a line, with scratch files in a folder; returns the folder of its outputs, which exists if it wrote any.
+    fn run_line(&self, run: &RunLine, folder: &Path, flags: &[&str]) -> Result<PathBuf, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let (scratch, outputs) = (folder.join("scratch"), folder.join("outputs"));
         std::fs::create_dir_all(&scratch).map_err(failed)?;
+        if outputs.is_dir() {
+            std::fs::remove_dir_all(&outputs).map_err(failed)?;
+        }
         let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
         if !NO_OUTPUTS.iter().any(|flag| run.command.contains(flag)) {
             flags.push(format!("--out-dir={}", outputs.display()));
@@ -215,17 +247,20 @@ impl File<'_> {
             context.tools = TOOLS.to_vec();
         }
         run_single_line(&command, &context)?;
-        let mut files = BTreeMap::new();
-        if outputs.is_dir() {
-            for entry in std::fs::read_dir(&outputs).map_err(failed)? {
-                let entry = entry.map_err(failed)?;
-                let bytes = std::fs::read(entry.path()).map_err(failed)?;
-                files.insert(entry.file_name().to_string_lossy().into_owned(), bytes);
-            }
-            std::fs::remove_dir_all(&outputs).map_err(failed)?;
-        }
-        Ok(files)
+        Ok(outputs)
     }
+}
+
+/// The files of a folder; none if there is no such folder.
+fn read_outputs(folder: &Path) -> std::io::Result<Outputs> {
+    let mut files = Outputs::new();
+    if folder.is_dir() {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            files.insert(entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path())?);
+        }
+    }
+    Ok(files)
 }
 
 /// The place where two outputs differ first.
