@@ -1,6 +1,7 @@
 //! Tests that need something of the machine, for test programs with a `main` of their own: where it is missing,
 //! the test is reported as ignored, with the reason. The test runner of the standard library can tell that when a
 //! test is compiled only, not when it runs.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use libtest_mimic::{Arguments, Completion, Trial};
 use std::process::ExitCode;

@@ -19,6 +19,8 @@ mod teardown;
 #[cfg(feature = "cuda")]
 mod user_kernels;
 
+use libtest_mimic::Arguments;
+
 fn main() -> std::process::ExitCode {
     let mut tests = limits::tests();
     tests.extend(pages::tests());
@@ -31,5 +33,12 @@ fn main() -> std::process::ExitCode {
         tests.extend(teardown::tests());
         tests.extend(user_kernels::tests());
     }
-    needs::run(tests)
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert_with(threads);
+    libtest_mimic::run(&arguments, tests).exit_code()
+}
+
+/// Three tests for each processor: most of a test's time is a deadline that has to pass.
+fn threads() -> usize {
+    3 * std::thread::available_parallelism().map_or(1, usize::from)
 }
