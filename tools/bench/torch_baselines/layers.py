@@ -17,12 +17,13 @@ until the device has its first kernel is in that of a step. Printed are
   hidden        of what torch.compile exposes: 1 - exposed / what its step of the same kind exposes
   links awake   the same, with --links-awake, of the step without collectives beside a few bytes to the next GPU every 10 ms
 
-and what became of each collective. NVLinks that nothing uses for a while (50 ms on an H100) sleep, which leaves 27 W more of a
-card's 700 W to the rest; a step that communicates keeps them awake, one without collectives does not. --ways takes a part of
-the ways, --graphs only graphs. --profile then runs each way once more under torch's profiler, prints what the last of three steps
-in a row goes to, and writes its kernels to a file (`step_kernels`). --tiny --device cpu tries all of it on gloo, with small layers
-and no graphs: a check of this program, not a measurement. Exit status: 0, 1 a way failed or gave other numbers than eager torch, 3
-there are too few GPUs.
+and what became of each collective; standard error says how long each way took until its first step ended. The matmuls of the
+way `programs` are tuned at the power limit, those of `programs-quick` with tuning="quick". NVLinks that nothing uses for a while
+(50 ms on an H100) sleep, which leaves 27 W more of a card's 700 W to the rest; a step that communicates keeps them awake, one
+without collectives does not. --ways takes a part of the ways, --graphs only graphs. --profile then runs each way once more under
+torch's profiler, prints what the last of three steps in a row goes to, and writes its kernels to a file (`step_kernels`). --tiny
+--device cpu tries all of it on gloo, with small layers and no graphs: a check of this program, not a measurement. Exit status: 0, 1
+a way failed or gave other numbers than eager torch, 3 there are too few GPUs.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ from bench.torch_baselines.link_traffic import LinkTraffic, with_links_awake
 from bench.torch_baselines.timing import Way, agreed, synchronize, time_in_turn
 
 MODELS = {"8b": llama.LLAMA_8B, "70b": llama.LLAMA_70B, "tiny": llama.TINY}
-WAYS = ("eager", "compile", "async-tp", "programs", "no-comm")
+WAYS = ("eager", "compile", "async-tp", "programs", "programs-quick", "no-comm")
+# The ways of `WAYS` that are run unless --ways names others.
+DEFAULT_WAYS = ("eager", "compile", "async-tp", "programs", "no-comm")
 
 
 class Case:
@@ -75,7 +78,7 @@ class Case:
         self.x = self._numbers(options.tokens // world, shape.hidden, seed=dist.get_rank()).requires_grad_()
         self.gradient = self._numbers(options.tokens // world, shape.hidden, seed=100 + dist.get_rank())
         self.collectives: list[tuple[Any, ...]] = []
-        self.overlap: Any = None
+        self.overlaps: dict[str, Any] = {}
 
     def _numbers(self, *shape: int, seed: int) -> torch.Tensor:
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -101,11 +104,12 @@ class Case:
 
             symmetric.enable_symm_mem_for_group(dist.group.WORLD.group_name)
             return {"_micro_pipeline_tp": True}
-        if way == "programs":
+        if way.startswith("programs"):
             import hostir.torch as hir
 
-            self.overlap = hir.Overlap(choose=self.options.choose, min_gain=self.options.min_gain)
-            return {"post_grad_custom_post_pass": self.overlap}
+            tuning: Any = "quick" if way == "programs-quick" else "sustained"
+            self.overlaps[way] = hir.Overlap(choose=self.options.choose, min_gain=self.options.min_gain, tuning=tuning)
+            return {"post_grad_custom_post_pass": self.overlaps[way]}
         if way == "no-comm":
             return {"post_grad_custom_post_pass": collectives_replaced(self.collectives)}
         return {}
@@ -179,7 +183,7 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
         times = time_in_turn(ways, case.device, options.rounds, left, options.steps)
     kernels = profiled(ways, case.device) if options.profile and case.device.type == "cuda" else {}
     figures = figures_of(times)
-    report = case.overlap.report() if case.overlap is not None else None
+    reports = {way: overlap.report() for way, overlap in case.overlaps.items()}
     if dist.get_rank() == 0:
         rounds = len(next(iter(times.values())))
         print(f"\n{name}: {MODELS[name]}")
@@ -190,8 +194,9 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
         if kernels:
             summaries = {way: [step_kernels.summary_of(of_rank) for of_rank in ranks] for way, ranks in kernels.items()}
             print(step_kernels.table_of_summaries(summaries))
-        print(report or "", flush=True)
-    explained = [] if report is None else [line.verdict for line in report.lines]
+        for way, report in reports.items():
+            print(f"\n{way}\n{report}", flush=True)
+    explained = [line.verdict for report in reports.values() for line in report.lines]
     told = {way: [[vars(kernel) for kernel in of_rank] for of_rank in ranks] for way, ranks in kernels.items()}
     return {"model": name, "figures": figures, "failed": failed, "collectives": explained, "times": times, "kernels": told}
 
@@ -234,7 +239,7 @@ def read_options(words: Sequence[str]) -> argparse.Namespace:
         prog="tools/benchmark torch-layers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", default="8b,70b")
-    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--ways", default=",".join(DEFAULT_WAYS))
     parser.add_argument("--graphs", action="store_true")
     parser.add_argument("--links-awake", action="store_true")
     parser.add_argument("--world", type=int, default=0)
