@@ -42,7 +42,7 @@ def main() -> None:
         said = ""
     assert "`relu`" in said, said
     files = [str(file) for file in importlib.metadata.files("hostir") or []] if len(sys.argv) > 2 else ["LICENSE-THIRD-PARTY"]
-    assert any(file.endswith("LICENSE-THIRD-PARTY") for file in files), files
+    assert any(file.endswith("LICENSE-THIRD-PARTY") for file in files), "no LICENSE-THIRD-PARTY was installed"
     if len(sys.argv) > 2:
         commands = [["hir-opt", str(ring)], ["hir-run", str(ring), "--backend=cpu", "--reference=:plain"]]
         for name, *arguments in commands:

@@ -152,3 +152,9 @@ def test_drafts_of_parts_are_refused(drafting):
 def test_a_release_has_the_version_of_its_tag():
     done = subprocess.run([str(ROOT / "tools/release"), "--tag", "v9.8.7"], capture_output=True, text=True)
     assert done.returncode == 3 and "the tag is v9.8.7, but Cargo.toml has version" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["python/build-wheel", "tools/package-crates", "tools/release"])
+def test_scripts_say_what_they_take_from_any_folder(tmp_path, name):
+    done = subprocess.run([os.path.relpath(ROOT / name, tmp_path), "--unknown"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith(("Makes ", "Packages ")), done.stderr
