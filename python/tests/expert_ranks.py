@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import hostir.torch as hir
-from expert_models import apart, batched, by_expert, by_rank, exchanged, gated, grouped, layer_of
+from expert_models import apart, batched, by_expert, by_rank, exchanged, gated, grouped, grouped_takes_floats, layer_of
 from overlap_models import graphs_through
 from overlap_ranks import rank_tensor
 
@@ -24,7 +24,7 @@ def given_of(world: int, form: Any, *, experts: int = 2, rows: int = 3, dtype: t
 def layers(group: Any) -> None:
     """A layer is one program, in each form and with one and several experts a rank, and it has torch's numbers."""
     world = dist.get_world_size()
-    for form in (batched, gated, grouped):
+    for form in (batched, gated, grouped) if grouped_takes_floats() else (batched, gated):
         for experts in (1, 2, 3):
             given = given_of(world, form, experts=experts)
             module, wanted = make_fx(layer_of(form), tracing_mode="fake")(*given), layer_of(form)(*given)

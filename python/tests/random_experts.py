@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from expert_models import by_expert, by_rank, exchanged
+from expert_models import by_expert, by_rank, exchanged, grouped_takes_floats
 
 Step = Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
 
@@ -40,6 +40,8 @@ class ExpertSample:
         self.world = dist.get_world_size()
         self.kind = chosen.choice(["layer", "layer", "layer", "dispatch", "combine"])
         self.form = chosen.choice(["bmm", "bmm", "grouped", "mm", "apart"])
+        if self.form == "grouped" and not grouped_takes_floats():
+            self.form = "bmm"
         self.experts = 1 if self.form == "mm" else chosen.choice([1, 2, 3])
         self.is_narrow = chosen.random() < 0.3
         self.is_autocast = self.form != "grouped" and not self.is_narrow and chosen.random() < 0.25

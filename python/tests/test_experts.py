@@ -13,10 +13,11 @@ from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 import expert_ranks as ranks  # noqa: E402
 import hostir  # noqa: E402
 import hostir.torch as hir  # noqa: E402
-from expert_models import apart, batched, by_expert, by_rank, exchanged, layer_of  # noqa: E402
+from expert_models import apart, batched, by_expert, by_rank, exchanged, grouped_takes_floats, layer_of  # noqa: E402
 from hostir.torch import Reason  # noqa: E402
 from rank_pool import start_ranks  # noqa: E402
 
+needs_grouped_floats = pytest.mark.skipif(not grouped_takes_floats(), reason="torch 2.9 has grouped matmuls of bfloat16 alone")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
@@ -143,11 +144,14 @@ KEPT = {
 @pytest.mark.parametrize("name", KEPT)
 def test_reasons(group, name):
     function, reason, detail, shapes = KEPT[name]
+    if function in (groups_by_data, unequal_groups) and not grouped_takes_floats():
+        pytest.skip("torch 2.9 has grouped matmuls of bfloat16 alone")
     report = overlapped(function, *shapes, mode="symbolic" if function is by_data else "fake").report()
     assert {line.reason for line in report.lines} == {reason}, str(report)
     assert detail in report.lines[0].detail, str(report)
 
 
+@needs_grouped_floats
 def test_groups_that_a_graph_computes_of_numbers(group):
     """Ends of groups may be any computation of no input."""
 
