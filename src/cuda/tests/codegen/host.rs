@@ -21,7 +21,7 @@ fn compiler() -> Command {
     let given = std::env::var("CXX").unwrap_or_default();
     let mut words = given.split_whitespace();
     let mut compiler = Command::new(words.next().unwrap_or("g++"));
-    compiler.args(words).args(["-std=c++17", "-w", "-O1", "-fno-strict-aliasing"]);
+    compiler.args(words).args(["-std=c++17", "-w", "-O0", "-fno-strict-aliasing"]);
     // Accesses that are not aligned and shifts and sums that overflow end the program.
     compiler.args(["-fsanitize=alignment,shift,signed-integer-overflow,integer-divide-by-zero"]);
     compiler.arg("-fno-sanitize-recover=all");
