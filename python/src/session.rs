@@ -47,6 +47,8 @@ pub(crate) struct SessionSettings {
     timeout: f64,
     /// True if GEMMs are tuned at the device's power limit.
     tunes_sustained: bool,
+    /// True if kernels of ours are tried, too, as with `hir-run --gemm-kernels`.
+    gemm_kernels: bool,
     /// Tensors in symmetric memory.
     symmetric: Vec<SymmetricSlot>,
     /// The caller's NCCL communicator of the group, with the file of the library that it is of.
@@ -427,6 +429,7 @@ fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlP
         options.parent = Some(unsafe { ParentCommunicator::from_raw(*handle as *mut c_void) });
     }
     options.tuning = if session.tunes_sustained { GemmTuning::Sustained } else { GemmTuning::Quick };
+    options.gemm_kernels = session.gemm_kernels;
     options.symmetric = session.symmetric.iter().map(symmetric_tensor).collect();
     options.timeout = Duration::try_from_secs_f64(session.timeout).unwrap_or(options.timeout);
     options.device = control_plane.as_ref().map(|_| session.device);

@@ -60,7 +60,15 @@ def make_session(layout: Layout, symmetric: list[dict[str, object]]) -> _native.
         [(0, layout)],
         None,
         _settings(1, None, None, None, False, None),
-        {"device": 0, "copies": False, "timeout": 10.0, "parent": None, "tunes_sustained": False, "symmetric": symmetric},
+        {
+            "device": 0,
+            "copies": False,
+            "timeout": 10.0,
+            "parent": None,
+            "tunes_sustained": False,
+            "gemm_kernels": False,
+            "symmetric": symmetric,
+        },
     )
 
 

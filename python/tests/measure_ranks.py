@@ -177,7 +177,11 @@ def sums_beside_torchs_gradients(group: Any) -> None:
 
 def runs_in_a_row(group: Any) -> None:
     """At the power limit a time is that of one of many runs in a row, as many for each way on all ranks; else of one alone."""
-    for tuning, wanted in (("sustained", {True: 30, False: 15}), ("quick", {True: 1, False: 1})):
+    for tuning, wanted in (
+        ("sustained", {True: 30, False: 15}),
+        ("kernels", {True: 30, False: 15}),
+        ("quick", {True: 1, False: 1}),
+    ):
         seen: dict[bool, list[int]] = {True: [], False: []}
 
         def read(module: Any, tensors: Any, runs: int, seen: dict[bool, list[int]] = seen) -> float:

@@ -41,7 +41,15 @@ class Ticker:
 def busy_session(reports: list[str]) -> _native.Session:
     """A session with a run under way."""
     plane = _native.ControlPlane(0, 1, "here", lambda what, message: ([message], None), reports.append)
-    settings = {"device": 0, "copies": False, "timeout": TIMEOUT, "parent": None, "tunes_sustained": False, "symmetric": []}
+    settings = {
+        "device": 0,
+        "copies": False,
+        "timeout": TIMEOUT,
+        "parent": None,
+        "tunes_sustained": False,
+        "gemm_kernels": False,
+        "symmetric": [],
+    }
     program = hostir.parse(PROGRAM)._handle
     session = _native.Session(program, [LAYOUT], [(0, LAYOUT)], plane, _settings(1, None, None, None, False, None), settings)
     buffers = [ctypes.create_string_buffer(4096) for _ in range(2)]

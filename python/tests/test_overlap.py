@@ -1318,13 +1318,13 @@ def test_copies_of_a_pass(group):
 
 def test_programs_of_another_tuning_are_other_ops(group):
     names = []
-    for tuning in ("sustained", "quick"):
+    for tuning in ("sustained", "quick", "kernels"):
         overlap = hir.Overlap(choose="always", tuning=tuning)
         overlap(traced(product(group), (4, 8), (8, 5)))
         (made,) = overlap.report().ops.values()
         names.append(made.op.name)
         assert made.op.tuning == tuning
-    assert len(set(names)) == 2
+    assert len(set(names)) == 3
 
 
 def test_it_is_no_backend():

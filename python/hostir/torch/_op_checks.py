@@ -88,8 +88,8 @@ def check_tensor(op: str, name: str, value: Any) -> None:
 
 def check_tuning(op: str, tuning: Any) -> None:
     """Raises for a way to tune that there is not."""
-    if tuning not in ("quick", "sustained"):
-        _refuse("H0610", f"{op}: `tuning` is {tuning!r}", 'write `"quick"` or `"sustained"`')
+    if tuning not in ("quick", "sustained", "kernels"):
+        _refuse("H0610", f"{op}: `tuning` is {tuning!r}", 'write `"quick"`, `"sustained"` or `"kernels"`')
 
 
 def check_tolerances(op: str, rtol: Any, atol: Any) -> None:

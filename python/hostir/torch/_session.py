@@ -26,7 +26,7 @@ __all__ = ["ProgramSessions", "ResultLayout", "Tuning", "check_device", "check_o
 ResultLayout = tuple[torch.Size, torch.dtype]
 """Shape and element type of a result."""
 
-Tuning = Literal["quick", "sustained"]
+Tuning = Literal["quick", "sustained", "kernels"]
 """The effort that is made to choose algorithms of GEMMs."""
 
 _TIMEOUT = 60.0
@@ -210,7 +210,8 @@ class ProgramSessions:
                 "copies": self._shares_devices(exchange, device),
                 "timeout": _NO_TIMEOUT if are_limits_off() else _TIMEOUT,
                 "parent": parent,
-                "tunes_sustained": self.tuning == "sustained",
+                "tunes_sustained": self.tuning != "quick",
+                "gemm_kernels": self.tuning == "kernels",
                 "symmetric": symmetric.named_addresses(),
             },
         )

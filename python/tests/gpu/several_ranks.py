@@ -170,8 +170,34 @@ def overlap_pass() -> None:
     assert len(overlap.report().fused) == 2, str(overlap.report())
 
 
+def joined_products() -> None:
+    """With tuning="kernels" a product may be one launch that stores in the memory of all ranks, also of other processes."""
+    rank, group = dist.get_rank(), dist.group.WORLD
+    size, world = 4096, dist.get_world_size()
+    overlap = hir.Overlap(choose="always", tuning="kernels", passes="overlap-lower{matmul_reduce_scatter=direct}")
+    run = torch.compile(
+        lambda x, w: fc.reduce_scatter_tensor(x @ w, "sum", 0, group),
+        fullgraph=True,
+        options={"post_grad_custom_post_pass": overlap},
+    )
+    x, w = ([numbers(size, size, seed=place + other) for other in range(world)] for place in (70, 80))
+    wanted = sum(one.float() @ other.float() for one, other in zip(x, w, strict=True)).chunk(world)[rank]
+    for _ in range(3):
+        close(run(x[rank], w[rank]).float(), wanted)
+    assert len(overlap.report().fused) == 1, str(overlap.report())
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        run(x[rank], w[rank])
+        torch.cuda.synchronize()
+    kernels = [event.name for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    print(f"  kernels of a run: {', '.join(kernels)}", flush=True)
+
+
 def measured_pass() -> None:
     """Every collective is timed on the GPUs, and the faster way is taken, whichever it is; with either the numbers are right."""
+    if torch.cuda.device_count() < dist.get_world_size():
+        # Over gloo, torch 2.11's own allgather of tensors on GPUs ends the process.
+        print("  measured_pass: torch's own collectives need a GPU for each rank", flush=True)
+        return
     rank, group = dist.get_rank(), dist.group.WORLD
 
     def gather(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -352,6 +378,7 @@ CASES = [
     (replays_of_two_ops, 2, {}),
     (compiled, 2, {}),
     (overlap_pass, 2, {}),
+    (joined_products, 2, {}),
     (measured_pass, 2, {}),
     (linear_slots, 2, {}),
     (symmetric_memory, 2, {}),

@@ -73,7 +73,7 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
       and nothing is kept.
     - `timeout`: seconds that a rank waits for the others to compile the same region.
     - `tuning`: how the programs' matmuls are tuned, as for `hir.op`. `"sustained"` pays where steps keep a GPU at its power limit,
-      where it also times regions; `"quick"` compiles sooner.
+      where it also times regions, and so does `"kernels"`; `"quick"` compiles sooner.
 
     An error of its own never fails a job that torch finishes: the region stays torch's on all ranks, or its nodes run
     where a rank cannot prepare its program. The report has the error, and one warning tells it.
@@ -425,7 +425,7 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
         name = part.target.name()
         # The op's name has a hash of the nodes that it replaces.
         text = f"{name} {ways.apart is not None}\n{program.lowered}" if self.reuse_times else None
-        burst = BURST if self.tuning == "sustained" else 0.0
+        burst = 0.0 if self.tuning == "quick" else BURST
         with record_function(f"hostir::measure {name.partition('::')[2]}"):
             return measure_ways(name, region.group, ways, inputs, self.rounds, self.timeout, text, burst)
 
