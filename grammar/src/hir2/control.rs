@@ -1,6 +1,7 @@
 //! Statements with blocks: loops, branches, index definitions.
 
 use super::ast::{BlockId, BlockSyntax, ExprId, ExprNode, LoopDomain, NameSyntax, StatementNode, StmtForm, StmtId};
+use super::elif_chain::flat_chain;
 use super::known::KnownWord;
 use super::parser::{Failed, Parsed, Parser};
 use super::token::LineTok;
@@ -104,7 +105,18 @@ impl Parser<'_> {
             true => "write `else:`".to_owned(),
             false => format!("write `else:`, and in its block `if {}`", crate::spelling::shorten_text(&condition)),
         };
-        self.report_foreign(span, format!("there is no `{word}`"), note);
+        let error = SyntaxError::new(Code::Foreign, span, format!("there is no `{word}`"));
+        self.report(match flat_chain(self.text, start as usize) {
+            Some(chain) => {
+                let note = match &chain.last {
+                    Some(last) => format!("write `{}`, and `{last}` for the `else:`", chain.header),
+                    None => format!("write `{}`", chain.header),
+                };
+                let edit = SyntaxEdit { span: Span::new(start as usize, chain.end), text: chain.text };
+                error.with_note(note).with_edit(edit)
+            }
+            None => error.with_note(note),
+        });
         if self.block_depth == MAX_BLOCKS {
             return Err(self.report_depth());
         }

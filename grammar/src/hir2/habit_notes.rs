@@ -94,3 +94,14 @@ pub(super) fn list_loop_note(index: &str, items: &[String]) -> String {
         }
     }
 }
+
+/// The loop that writes the slices of a range, `Y[0:4] = ..`.
+pub(super) fn written_range_note(name: &str, index: &str) -> Option<String> {
+    let mut ends = index.split([',', ':']).map(str::trim);
+    let (start, end) = (ends.next()?, ends.next()?);
+    let start = if start.is_empty() { "0" } else { start };
+    Some(format!(
+        "a statement writes a whole tensor or one slice of it: write a loop, `for i in {start}..{end}:`, with \
+         `{name}[i] = ..` in it"
+    ))
+}

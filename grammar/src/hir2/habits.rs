@@ -1,7 +1,7 @@
 //! Answers to habits of other languages and of the printed form: the found spelling, and the one here.
 
 use super::ast::{ExprId, ExprNode, ItemSyntax, NameSyntax, NodeRange, TargetSyntax, TypeId};
-use super::habit_notes::{accumulation_note, has_operator, list_loop_note};
+use super::habit_notes::{accumulation_note, has_operator, list_loop_note, written_range_note};
 use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineTok, LineToken};
@@ -628,6 +628,10 @@ impl Parser<'_> {
                 format!("`slice({name}, ranges=[[start, end, step], ..])`, with one such list for each axis{counted}")
             }
         };
+        let is_target = self.file.expr_span(base).start == self.stmt.start;
+        if let Some(note) = is_target.then(|| written_range_note(&name, index)).flatten() {
+            return self.report_foreign(span, "an index is one number, not a range", note);
+        }
         let note = format!(
             "`{name}[i]` is slice i, `{name}[:, i]` slice i of the second axis; a range is an op: {form}; its result needs a type"
         );

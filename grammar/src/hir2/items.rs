@@ -214,8 +214,12 @@ impl Parser<'_> {
             return;
         }
         if matches!(word.as_str(), "def" | "func" | "fn" | "fun" | "function") {
-            let note = "a header has no such word: `name(A: f32[m, n]) -> (B: f32[m, n]) on d:`";
-            self.report_foreign(token.span, format!("`{word}` begins no program"), note);
+            let note = "leave it out: a header begins with the name of the program";
+            let error =
+                SyntaxError::new(Code::Foreign, token.span, format!("`{word}` begins no program")).with_note(note);
+            let after = self.stream.window[1].span.start.max(token.span.end);
+            let edit = SyntaxEdit { span: Span { start: token.span.start, end: after }, text: String::new() };
+            self.report(error.with_edit(edit));
             return;
         }
         if matches!(word.as_str(), "from" | "include" | "use") {

@@ -6,6 +6,7 @@ mod blocks;
 pub mod bundle;
 mod control;
 pub mod division;
+mod elif_chain;
 mod expr;
 mod habit_notes;
 mod habits;
@@ -14,6 +15,7 @@ mod imports;
 mod items;
 mod known;
 mod launch;
+mod line_habits;
 mod meshes;
 mod parser;
 mod stmt;
@@ -62,6 +64,7 @@ pub fn parse(text: &str) -> Hir2Output {
         Some(HeadFault::Missing(_)) | None => {}
     }
     if !errors.is_empty() {
+        line_habits::answer_habits(text, &mut file, &mut errors);
         // Lines that were read twice, because of an unclosed bracket, change the order.
         errors.sort_by_key(|error| error.span);
         file.comments.sort_by_key(|comment| comment.span.start);

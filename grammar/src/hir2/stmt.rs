@@ -95,11 +95,47 @@ impl Parser<'_> {
             _ => match foreign_statement_note(&self.text[token.span.as_usize_range()]) {
                 Some(note) => {
                     let message = format!("`{}` begins no statement of `hir 2`", self.quote(token.span));
-                    Err(self.report_foreign(token.span, message, note))
+                    let counted = self.counted_while_note();
+                    let note = counted.as_deref().unwrap_or(note);
+                    let error = SyntaxError::new(Code::Foreign, token.span, message).with_note(note);
+                    Err(self.report(match self.statement_edit(token) {
+                        Some(edit) => error.with_edit(edit),
+                        None => error,
+                    }))
                 }
                 None => self.parse_assignment(),
             },
         }
+    }
+
+    /// The loop here for `while i < p:`, which is next.
+    #[cold]
+    fn counted_while_note(&self) -> Option<String> {
+        let condition = self.rest_of_line().strip_prefix("while")?.trim().trim_end_matches([':', '{']).trim();
+        let condition = condition.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(condition);
+        let (index, end) = condition.split_once('<')?;
+        let (index, end) = (index.trim(), end.trim());
+        let is_name = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let is_range = is_name && !end.is_empty() && !end.contains(['<', '>', '=', '&', '|', '!']);
+        is_range.then(|| {
+            format!("loops have a fixed number of steps: write `for {index} in {end}:`, which counts `{index}` itself")
+        })
+    }
+
+    /// The edit for a statement of another language that is left out, or begins with another word here.
+    #[cold]
+    fn statement_edit(&self, token: LineToken) -> Option<SyntaxEdit> {
+        let meant = match &self.text[token.span.as_usize_range()] {
+            "return" | "yield" | "pass" => None,
+            "await" => Some("wait"),
+            "del" => Some("free"),
+            _ => return None,
+        };
+        let end = token.span.start + self.rest_of_line().len() as u32;
+        Some(match meant {
+            Some(word) => SyntaxEdit { span: token.span, text: word.to_owned() },
+            None => SyntaxEdit { span: Span { start: token.span.start, end }, text: String::new() },
+        })
     }
 
     /// `wait`, `sync`, `stream` or `assert` without anything after it.

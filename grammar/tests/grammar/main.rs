@@ -10,6 +10,7 @@ mod hir2_tree;
 mod kernel_types;
 mod layout;
 mod limits;
+mod line_habits;
 mod plain;
 mod printed_tree;
 mod robust;

@@ -190,8 +190,25 @@ pub struct EditedLine {
 /// The lines that edits change, in order.
 pub fn list_edited(text: &str, edits: &[TextEdit]) -> Vec<EditedLine> {
     let mut listed = EditedLines { text, shift: 0, rows: Vec::new() };
-    edits.iter().for_each(|edit| listed.add_edit(edit));
+    joined_edits(text, edits).iter().for_each(|edit| listed.add_edit(edit));
     listed.rows
+}
+
+/// The edits, those within one line as one.
+fn joined_edits(text: &str, edits: &[TextEdit]) -> Vec<TextEdit> {
+    let mut joined: Vec<TextEdit> = Vec::new();
+    for edit in edits {
+        let last = joined.last_mut().filter(|last| !last.text.ends_with('\n'));
+        let between = last.as_ref().and_then(|last| text.get(last.span.end as usize..edit.span.start as usize));
+        match (last, between.filter(|between| !between.contains('\n'))) {
+            (Some(last), Some(between)) => {
+                last.text = format!("{}{between}{}", last.text, edit.text);
+                last.span = last.span.join(edit.span);
+            }
+            _ => joined.push(edit.clone()),
+        }
+    }
+    joined
 }
 
 /// Collects the lines that edits change.

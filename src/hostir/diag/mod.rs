@@ -324,6 +324,7 @@ pub fn syntax_error(error: hostir_grammar::SyntaxError) -> Diag {
     diag.fixes.extend(error.edit.map(|edit| {
         let message = match (edit.text.trim(), edit.span.end - edit.span.start) {
             ("", _) => "leave it out".to_owned(),
+            (text, _) if text.contains('\n') => "write these lines".to_owned(),
             (text, 0) => format!("insert `{text}`"),
             (text, _) => format!("write `{text}`"),
         };

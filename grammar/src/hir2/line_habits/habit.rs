@@ -1,0 +1,34 @@
+//! What a rule finds in a line.
+
+use super::line::CodeLine;
+use std::ops::Range;
+
+/// What a rule found in a line.
+pub(super) struct Habit {
+    /// One sentence.
+    pub(super) message: String,
+    /// The bytes of the line that show it.
+    pub(super) place: Range<usize>,
+    /// The line, or several, in its place.
+    pub(super) meant: String,
+    /// Lines to write above it.
+    pub(super) above: Vec<String>,
+}
+
+impl Habit {
+    /// A part of a line that is written in another way.
+    pub(super) fn replace_part(
+        line: &CodeLine<'_>,
+        place: Range<usize>,
+        part: &str,
+        message: impl Into<String>,
+    ) -> Self {
+        let meant = format!("{}{part}{}", &line.code[..place.start], &line.code[place.end..]);
+        Self { message: message.into(), place, meant, above: Vec::new() }
+    }
+
+    /// A line that is written in another way.
+    pub(super) fn rewrite_line(place: Range<usize>, meant: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { message: message.into(), place, meant: meant.into(), above: Vec::new() }
+    }
+}

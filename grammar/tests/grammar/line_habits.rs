@@ -1,0 +1,141 @@
+//! Lines of other languages: each is one error, whose edit is the line to write, which the parser reads.
+
+use hostir_grammar::hir2::parse;
+
+/// The place and message of the one error of a statement, and the statement after its edit.
+fn answer(head: &str, statement: &str) -> (String, String) {
+    let text = format!("hir 2.1\n{head}\n  {statement}\n");
+    let errors = parse(&text).errors;
+    assert_eq!(errors.len(), 1, "{statement}: {errors:#?}");
+    let error = &errors[0];
+    let edit = error.edit.as_ref().unwrap_or_else(|| panic!("{statement}: no edit in {error:#?}"));
+    let mut changed = text.clone();
+    changed.replace_range(edit.span.as_usize_range(), &edit.text);
+    assert!(parse(&changed).errors.is_empty(), "{changed}");
+    let start = text.len() - statement.len() - 1;
+    let said = format!("`{}`: {}", &text[error.span.as_usize_range()], error.message);
+    (said, changed[start..].trim_end().to_owned())
+}
+
+fn check(statement: &str, message: &str, meant: &str) {
+    let found = answer("f(X: f32[x:p, n, n], A: f32[m, k]) -> (Y: f32[2, n]):", statement);
+    assert_eq!(found, (message.to_owned(), meant.to_owned()), "{statement}");
+}
+
+/// Checks the line alone.
+fn check_meant(statement: &str, meant: &str) {
+    let found = answer("f(X: f32[x:p, n, n], A: f32[m, k]) -> (Y: f32[2, n]):", statement);
+    assert_eq!(found.1, meant, "{statement}");
+}
+
+#[test]
+fn mlir_and_the_printed_form() {
+    check(
+        "%0 = matmul(G, B) : f32[p, m, n]",
+        "`%0`: a name has no `%` in front of it",
+        "v0: f32[p, m, n] = matmul(G, B)",
+    );
+    check_meant("C = Set(%0)", "C = Set(v0)");
+    check_meant(
+        "%C = matmul(%A, %B) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>",
+        "C: f32[4, 2] = matmul(A, B)",
+    );
+    check_meant("C[own] = matmul(A, B) : f32[m, n];", "C[own] = matmul(A, B)");
+    check_meant("wait allgather(&A -> &G);", "wait allgather(A -> G)");
+    check(
+        "T2_g_float[iS4{i0}, ideviceIdx.x5{4}] = matmul(T0_g_float[iS0{i0}, iS1{i1}], T1_l___bfloat[iS2{i1}]);",
+        "`T2_g_float`: `T2_g_float[..]` is the printed form of a tensor",
+        "T2: f32[i0, x:4] = matmul(T0, T1)",
+    );
+}
+
+#[test]
+fn types_in_other_places() {
+    check(
+        "G = alloc: f32[p, m]",
+        "`: f32[p, m]`: a type stands after the name of a result, not at the end",
+        "G: f32[p, m] = alloc",
+    );
+    check("let G: f32[p, m] = alloc", "`let`: `let` begins no statement", "G: f32[p, m] = alloc");
+    check(
+        "float G[p][m][k] = alloc",
+        "`float`: `float` stands in front of a name: a type stands after it",
+        "G: f32[p, m, k] = alloc",
+    );
+    check_meant("double buffer[2][n];", "buffer: f64[2, n] = alloc");
+    check_meant("const auto right = (rank + 1) % p;", "right = (rank + 1) % p");
+}
+
+#[test]
+fn values_with_conditions() {
+    check("who = 0 if s == 0 else p - 1", "`if`: a value has no condition after it", "who = where(s == 0, 0, p - 1)");
+    check_meant(
+        "wait broadcast(X -> Y, root=0 if s == 0 else p - 1)",
+        "wait broadcast(X -> Y, root=where(s == 0, 0, p - 1))",
+    );
+    check_meant("who = 0 if s == 0 else 1 if s == 1 else 2", "who = where(s == 0, 0, where(s == 1, 1, 2))");
+    check("who = s == 0 ? 0 : p - 1", "`?`: `?` is no operator", "who = where(s == 0, 0, p - 1)");
+    check_meant("send(X[own], to=(s == 0) ? 1 : 2)", "send(X[own], to=where(s == 0, 1, 2))");
+    check("wait h if s > 0", "`if`: a statement has no condition after it", "if s > 0: wait h");
+}
+
+#[test]
+fn several_assignments() {
+    check(
+        "right, left = (rank + 1) % p, wrap(rank - 1, p)",
+        "`right, left`: a statement gives one value to one name",
+        "right = (rank + 1) % p\n  left = wrap(rank - 1, p)",
+    );
+    check_meant("a = b = 0", "b = 0\n  a = 0");
+}
+
+#[test]
+fn ranges_of_tensors() {
+    let message = "an index is one number, not a range: a range is an op, `slice`";
+    check("Z = A[0:2]", &format!("`[0:2]`: {message}"), "Z: f32[2, k] = slice(A, ranges=[[0, 2, 1], [0, k, 1]])");
+    check_meant("Y = A[1:-1, 2]", "Y = slice(A[:, 2], ranges=[[1, m - 1, 1]])");
+    check_meant("Y = relu(A[:4])", "U: f32[4, k] = slice(A, ranges=[[0, 4, 1], [0, k, 1]])\n  Y = relu(U)");
+    let copied = answer("f(X: f32[x:p, n, n]) -> (Y: f32[2, n]):\n  V = X[own]", "Y = relu(V[0:2])");
+    assert_eq!(copied.1, "U: f32[2, n] = slice(V, ranges=[[0, 2, 1], [0, n, 1]])\n  Y = relu(U)");
+}
+
+#[test]
+fn calls_of_other_languages() {
+    check_meant("printf(\"%d\", rank);", "print rank");
+    check_meant("print(\"rank\", rank, s)", "print rank, s");
+    check_meant("print(f\"at {rank} {s:3d}\")", "print rank, s");
+    check_meant("std::cout << rank << std::endl;", "print rank");
+    check_meant("assert m % p == 0 : \"rows divide\"", "assert m % p == 0, \"rows divide\"");
+    check_meant("assert(m % p == 0 && \"rows divide\");", "assert m % p == 0, \"rows divide\"");
+    check(
+        "Y = A[own].relu()",
+        "`.relu`: tensors have no methods: `relu` is written in front of its operand",
+        "Y = relu(A[own])",
+    );
+    check_meant("Y = A[own].float()", "Y = f32(A[own])");
+    check_meant("wait allreduce(X -> Y, op=\"max\")", "wait allreduce(X -> Y, op=max)");
+    check_meant("h = send(X[own], to: rank + 1)", "h = send(X[own], to=rank + 1)");
+}
+
+#[test]
+fn other_words_of_statements() {
+    check_meant("del A", "free A");
+    check_meant("await h", "wait h");
+    check_meant("return Y", "");
+}
+
+#[test]
+fn chains_of_branches() {
+    let text = "hir 2.1\nf() -> ():\n  if s == 0:\n    wait a\n  elif s < m:\n    wait b\n  // the rest\n  else:\n    wait c\n";
+    let errors = parse(text).errors;
+    let edit = errors[0].edit.as_ref().expect("an edit");
+    let mut changed = text.to_owned();
+    changed.replace_range(edit.span.as_usize_range(), &edit.text);
+    assert_eq!((errors.len(), parse(&changed).errors), (1, Vec::new()), "{changed}");
+    assert!(
+        changed.contains("  if s != 0 && s < m:\n    wait b\n  // the rest\n  if s != 0 && s >= m:\n    wait c\n"),
+        "{changed}"
+    );
+    let alone = parse("hir 2.1\nf() -> ():\n  elif s == 0:\n    wait h\n").errors;
+    assert!(alone.iter().all(|error| error.edit.is_none()), "{alone:?}");
+}
