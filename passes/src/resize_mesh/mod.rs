@@ -255,7 +255,11 @@ fn partial_team_error(program: &Program, id: OpId, team: &[i64], known: i64) -> 
     let span = program.op_span(id);
     let message = match team.last() {
         Some(&TEAM_CUT) => "the team is truncated, as nvFuser prints long teams".into(),
-        _ => message!("the team {} does not consist of all {} devices in order", quoted_team(team), known),
+        _ => message!(
+            "the team {} does not consist of the {} devices of the program, from 0 on in order",
+            quoted_team(team),
+            known
+        ),
     };
     let note = "write the whole team, in order: the counterpart of a part of the mesh is unknown";
     Diag::error(RESIZE_TEAM, span, message).with_note(note)

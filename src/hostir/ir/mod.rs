@@ -75,6 +75,7 @@ pub use order::first_free_number;
 pub use partition::Partition;
 pub use program::{
     Block, CommentPlace, GivenNames, HostUnit, Program, RunHints, SliceTexts, SourceComment, SourceMap, TextFrame,
+    TypePlace,
 };
 pub use quoted::{
     bare_head, coalescing_group, quoted_argument, quoted_axis, quoted_bare_expr, quoted_expanded, quoted_expr,

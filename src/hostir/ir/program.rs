@@ -125,6 +125,17 @@ pub struct SourceComment {
     pub text: Box<str>,
 }
 
+/// The places of a type in a text in `hir 2`.
+#[derive(Clone, Copy, Debug)]
+pub struct TypePlace {
+    /// The whole type, with its mesh.
+    pub whole: Span,
+    /// The element type.
+    pub dtype: Span,
+    /// What stands in its brackets; `None` if that is nothing.
+    pub axes: Option<Span>,
+}
+
 /// Information for diagnostics and the printer, but not for analyses: spans and comments.
 #[derive(Clone, Default, Debug)]
 pub struct SourceMap {
@@ -132,6 +143,8 @@ pub struct SourceMap {
     pub ops: IdVec<OpId, Span>,
     /// Span of each tensor's first full text.
     pub tensors: IdVec<TensorId, Span>,
+    /// Places of the types that a text in `hir 2` has of tensors.
+    pub types: FxHashMap<TensorId, TypePlace>,
     /// Span of the header line.
     pub header: Span,
     /// Comments in text order.

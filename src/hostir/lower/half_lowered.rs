@@ -3,8 +3,13 @@
 use crate::axes::{axis_text, list_axes, logical_axes, stored_position};
 use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
-use crate::ir::{AttrKey, DeviceMesh, OpId, Program, TensorId, quoted_head, quoted_op};
+use crate::ir::places::with_declaration;
+use crate::ir::{
+    AttrKey, AxisLink, DeviceMesh, OpId, Program, TensorId, is_identifier, op_display_name, quoted_head, quoted_op,
+    quoted_statement,
+};
 use crate::ops::comm::half_lowered_advice;
+use crate::ops::expected_types::result_advice;
 
 /// The error that `op` moves data between devices, in a program in which `other` is lowered.
 pub(super) fn half_lowered_error(program: &Program, op: OpId, other: OpId) -> Diag {
@@ -14,6 +19,11 @@ pub(super) fn half_lowered_error(program: &Program, op: OpId, other: OpId) -> Di
         "with this, the program moves data by communications only",
     );
     let reduced = reduction_advice(program, op);
+    if reduced.is_none()
+        && let Some(diag) = declared_type_error(program, op)
+    {
+        return diag;
+    }
     let special = device_select_error(program, op).or_else(|| mesh_change_error(program, op));
     let diag = special.unwrap_or_else(|| {
         let name = quoted_op(program, op);
@@ -21,6 +31,118 @@ pub(super) fn half_lowered_error(program: &Program, op: OpId, other: OpId) -> Di
         Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
     });
     diag.with_label(program.op_span(other), label).with_note(reduced.unwrap_or_else(half_lowered_advice))
+}
+
+/// The error for an op whose result is declared with another distribution over devices than its operands have, or one
+/// of whose operands has.
+fn declared_type_error(program: &Program, op: OpId) -> Option<Diag> {
+    let found = program.op(op);
+    let tensors: Vec<TensorId> = found.input_tensors().chain(found.output_tensors()).collect();
+    let has_one_mesh = tensors.windows(2).all(|pair| program.tensor(pair[0]).mesh == program.tensor(pair[1]).mesh);
+    if !program.is_hir2() || !has_one_mesh {
+        return None;
+    }
+    let own = own_part_statement(program, op);
+    let is_sharded = found.output_tensors().any(|result| is_sharded_result(program, result));
+    if let Some(advice) = result_advice(program, op) {
+        let (name, [declared, wanted]) = advice.result_types()?;
+        let message = message!(
+            "`{}` makes `{}` of its operands, but `{}` is declared as `{}`",
+            quoted_statement(program, op),
+            wanted,
+            name,
+            declared
+        );
+        let diag = advice.add_to(Diag::error(codes::HALF_LOWERED, program.op_span(op), message));
+        return Some(match own.and_then(|own| own_part_note(program, op, &own, is_sharded)) {
+            Some(note) => diag.with_note(note),
+            None => diag,
+        });
+    }
+    let own = own?.text();
+    let message = message!(
+        "this `{}` needs parts of other devices: one operand is whole on each rank, and another is sharded",
+        quoted_op(program, op)
+    );
+    let diag = Diag::error(codes::HALF_LOWERED, program.op_span(op), message);
+    let diag = tensors.iter().fold(diag, |diag, tensor| with_declaration(diag, program, *tensor, op));
+    Some(diag.with_note(message!("let each rank compute its own part: `{}`", own)))
+}
+
+fn is_sharded_result(program: &Program, result: TensorId) -> bool {
+    logical_axes(program, result).axes.iter().any(|axis| axis.is_device_index())
+}
+
+/// `C[own] = matmul(G[rank], B)`: the statement that computes the rank's own part of a result.
+struct OwnPartStatement {
+    target: String,
+    value: String,
+}
+
+impl OwnPartStatement {
+    fn text(&self) -> String {
+        format!("{} = {}", self.target, self.value)
+    }
+}
+
+/// The statements by which each rank computes its own part of a declared result; a whole one is gathered then.
+fn own_part_note(program: &Program, id: OpId, own: &OwnPartStatement, is_sharded: bool) -> Option<Message> {
+    if is_sharded {
+        return Some(message!("or let each rank compute its own part: `{}`", own.text()));
+    }
+    let (name, [_, wanted]) = result_advice(program, id)?.result_types()?;
+    let free = program.unused_tensor_name();
+    let (_, index) = own.target.split_once('[')?;
+    Some(message!(
+        "or gather it: `{}: {} = alloc`, `{}[{} = {}`, `{} = alloc` and `wait allgather({} -> {})`",
+        free.clone(),
+        wanted,
+        free.clone(),
+        index.replace("rank", "own"),
+        own.value.clone(),
+        name.clone(),
+        free,
+        name
+    ))
+}
+
+/// The statement that computes the rank's own part of the result of an op.
+fn own_part_statement(program: &Program, id: OpId) -> Option<OwnPartStatement> {
+    let op = program.op(id);
+    let mesh = program.mesh(program.tensor(op.output_tensors().next()?).mesh?);
+    let is_numbered = mesh.shape.len() == 1 && mesh.devices.iter().copied().eq(0..mesh.devices.len() as u32);
+    let is_plain = op.operands.iter().all(|operand| operand.as_tensor().is_some());
+    if !is_numbered || !is_plain || !(op.kind.is_pointwise() || op.attrs.is_empty()) {
+        return None;
+    }
+    let mut links: Vec<AxisLink> = Vec::new();
+    op.kind.spec().axes(program, id, &mut links);
+    let plain = links.iter().filter(|link| !link.broadcast);
+    let shared = plain.filter(|link| [link.from, link.to].iter().any(|at| is_device_axis(program, at.0, at.1)));
+    let axes: Vec<(TensorId, u32)> = shared.flat_map(|link| [link.from, link.to]).collect();
+    let target = own_part_text(program, op.output_tensors().next()?, &axes)?;
+    let operands = op.input_tensors().map(|tensor| own_part_text(program, tensor, &axes));
+    let operands: Vec<String> = operands.collect::<Option<_>>()?;
+    let name = op_display_name(program, id);
+    let value = match operands.as_slice() {
+        all if is_identifier(name) => format!("{name}({})", all.join(", ")),
+        [left, right] => format!("{left} {name} {right}"),
+        _ => return None,
+    };
+    Some(OwnPartStatement { target, value })
+}
+
+fn is_device_axis(program: &Program, tensor: TensorId, axis: u32) -> bool {
+    logical_axes(program, tensor).axes.get(axis as usize).is_some_and(|axis| axis.is_device_index())
+}
+
+/// `A[own]` of a sharded tensor, `G[rank]` of a whole one, `B` of one without such an axis.
+fn own_part_text(program: &Program, tensor: TensorId, axes: &[(TensorId, u32)]) -> Option<String> {
+    let name = program.tensor_name(tensor);
+    let Some(&(_, axis)) = axes.iter().find(|(of, _)| *of == tensor) else { return Some(name) };
+    let before = logical_axes(program, tensor).stored_positions().iter().position(|at| *at == axis)?;
+    let index = if is_device_axis(program, tensor, axis) { "own" } else { "rank" };
+    is_identifier(&name).then(|| format!("{name}[{}{index}]", ":, ".repeat(before)))
 }
 
 /// The repair of a reduction over an axis that is sharded over devices.

@@ -10,6 +10,7 @@ pub mod comm;
 pub mod control;
 pub mod copy;
 mod element_index;
+pub(crate) mod expected_types;
 pub mod factory;
 pub mod gemm;
 pub mod index;

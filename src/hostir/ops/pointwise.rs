@@ -7,7 +7,7 @@ use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, LinkSide, link_equal_lists, result_side};
 use crate::axes::stored_rank;
 use crate::diag::message;
-use crate::diag::{Diag, Diags, codes};
+use crate::diag::{Diag, Diags, Message, codes};
 use crate::ir::functions::{FunctionForm, FunctionRow, cast_result, find_function};
 use crate::ir::places::with_declaration;
 use crate::ir::{
@@ -360,7 +360,10 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     if compute.is_complex() && !function.row().takes_complex() {
         return Err(cx
             .error_here(codes::COMPLEX_FUNCTION, format!("`{text}` is not defined for complex numbers"))
-            .with_note("`std::real`, `std::imag` and `abs` give real numbers"));
+            .with_note(Message::advice(
+                "`std::real`, `std::imag` and `abs` give real numbers",
+                "`real(X)`, `imag(X)` and `abs(X)` give real numbers",
+            )));
     }
     if function.needs_integers() && compute.is_float() {
         return Err(

@@ -167,6 +167,9 @@ fn unreduced_type_note(program: &Program, from: &LinkSide, to: &LinkSide) -> Mes
 fn own_part_note(program: &Program, from: &LinkSide, to: &LinkSide) -> Option<Message> {
     let [operand, result] = [from, to].map(|side| program.domains(side.tensor).to_vec());
     let across: Vec<bool> = operand.iter().map(|domain| domain.parallel.is_device()).collect();
+    if result.iter().any(|domain| domain.parallel.is_device()) {
+        return None;
+    }
     let name = program.tensor_name(from.tensor);
     let last = across.iter().rposition(|across| *across)?;
     let count = across.iter().filter(|across| **across).count();
@@ -352,8 +355,10 @@ pub(super) fn emit_fold(
 /// The error for a reduction that complex numbers do not have.
 fn no_complex_reduction(cx: &PlanBuilder<'_>, word: &str) -> Diag {
     let message = format!("the reduction `{word}` is not defined for complex numbers");
-    cx.error_here(codes::COMPLEX_FUNCTION, message)
-        .with_note("complex numbers have sums and products; `std::real`, `std::imag` and `abs` give real numbers")
+    cx.error_here(codes::COMPLEX_FUNCTION, message).with_note(Message::advice(
+        "complex numbers have sums and products; `std::real`, `std::imag` and `abs` give real numbers",
+        "complex numbers have sums and products; `real(X)`, `imag(X)` and `abs(X)` give real numbers",
+    ))
 }
 
 /// The fold of a reduction over elements of a type. Fails if the type cannot represent the initial value.

@@ -70,6 +70,8 @@ struct MendedText<'t> {
     changes: Vec<LineChange>,
     /// The names that statements without a repair define or write.
     poisoned: FxHashSet<String>,
+    /// The names of tensors whose types were guessed.
+    retyped: FxHashSet<String>,
     /// The names of tensors of which such statements write parts.
     unwritten: FxHashSet<String>,
     /// True if a statement with sizes that do not fit is left out: the next such error may have the same cause.
@@ -83,7 +85,8 @@ impl<'t> MendedText<'t> {
         let lines = original.split('\n').count();
         let (text, changes) = (original.to_owned(), vec![LineChange::None; lines]);
         let (poisoned, unwritten) = (FxHashSet::default(), FxHashSet::default());
-        Self { original, text, changes, poisoned, unwritten, has_conflict: false, is_read_through: false }
+        let retyped = FxHashSet::default();
+        Self { original, text, changes, poisoned, retyped, unwritten, has_conflict: false, is_read_through: false }
     }
 
     /// Repairs what can be repaired of the errors of the changed text. Returns true if that is something.
@@ -110,6 +113,7 @@ impl<'t> MendedText<'t> {
         if let Some(fix) = fixes.find(|fix| fix.edits.iter().all(|edit| self.keeps_lines(edit))) {
             // The order of axes that is written then may not be the one that is meant.
             self.has_conflict |= diag.code == codes::PERMUTATION;
+            self.retyped.extend(fix.edits.iter().filter_map(|edit| declared_name(&self.text, edit)));
             let change = if diag.code.starts_with("H00") { LineChange::Spelling } else { LineChange::Guess };
             return Some((change, fix.edits.clone()));
         }
@@ -132,7 +136,7 @@ impl<'t> MendedText<'t> {
     /// Returns true if an edit neither adds nor removes a line.
     fn keeps_lines(&self, edit: &TextEdit) -> bool {
         let old = self.text.get(edit.span.as_usize_range());
-        !edit.text.contains('\n') && old.is_some_and(|old| !old.contains('\n'))
+        old.is_some_and(|old| old.matches('\n').count() == edit.text.matches('\n').count())
     }
 
     /// The diagnostic for the text as it is; `None` if it may follow from a change.
@@ -172,7 +176,12 @@ impl<'t> MendedText<'t> {
             .contains(&diag.code);
         let texts = std::iter::once(&diag.message).chain(&diag.notes);
         let mut words = texts.flat_map(|text| text.as_str().split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
-        words.any(|word| self.poisoned.contains(word) || (misses_writes && self.unwritten.contains(word)))
+        let is_of_types = ["H02", "H04"].iter().any(|stage| diag.code.starts_with(stage));
+        words.any(|word| {
+            self.poisoned.contains(word)
+                || (misses_writes && self.unwritten.contains(word))
+                || (is_of_types && self.retyped.contains(word))
+        })
     }
 
     fn line_moves<'s>(&self, starts: &'s [usize]) -> LineMoves<'s> {
@@ -198,6 +207,15 @@ impl LineMoves<'_> {
         });
         Span::new(start, end)
     }
+}
+
+/// The name of the tensor whose type an edit changes: `G` for one of the axes of `G: f32[m, k]`.
+fn declared_name(text: &str, edit: &TextEdit) -> Option<String> {
+    let (head, ty) = text.get(..edit.span.start as usize)?.rsplit_once(':')?;
+    let word = ty.trim_start().strip_suffix('[')?;
+    let is_type = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
+    let name = head.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()?;
+    (is_type && !name.is_empty()).then(|| name.to_owned())
 }
 
 /// Returns true for an error of the reader.

@@ -84,6 +84,7 @@ mod aliases;
 mod changes;
 mod communications;
 mod declarations;
+mod declared_results;
 mod definitions;
 mod flow;
 mod integers;
@@ -98,6 +99,7 @@ use crate::diag::components::{VERIFIER, codes_of};
 use crate::diag::{Diag, DiagLabel, Diags, PartKind, Severity, Span, codes};
 use crate::ir::{IdVec, OpId, Program, TensorId};
 pub use changes::{VerifiedState, verify_edit};
+use declared_results::advise_results;
 
 /// Programs of fewer ops are checked on one thread: starting others takes longer.
 const PARALLEL: usize = 4096;
@@ -290,6 +292,7 @@ fn check_ops_and_extents(program: &Program) -> OpFindings {
         links.clear();
         let before = rules.items.len();
         program.op(id).kind.spec().verify_links(program, id, &mut links, &mut rules);
+        advise_results(program, id, before, &mut rules);
         without_consequences(program, id, before, &mut unknown, &mut rules);
         classes.link_op(program, id, &links);
         checked[id] = true;
@@ -320,7 +323,9 @@ fn check_ops(program: &Program, but: &[TensorId]) -> Diags {
     program.walk_with_units(&mut |id| {
         let op = program.op(id);
         if !op.all_tensors().any(|tensor| but.contains(&tensor)) {
+            let before = found.items.len();
             op.kind.spec().verify(program, id, &mut found);
+            advise_results(program, id, before, &mut found);
         }
     });
     found

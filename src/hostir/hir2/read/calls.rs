@@ -6,14 +6,14 @@ use super::scope::Meaning;
 use super::statements::ResultTarget;
 use super::{report, report_calls};
 use crate::axes::stored_rank;
-use crate::diag::{Applicability, Diag, Fix, codes, message};
+use crate::diag::{Applicability, Diag, Fix, codes, count_text, message};
 use crate::hir2::defaults::{
     DEFAULT_CACHE_OP, cast_function, dtype_of_word, function_of_word, has_cache_op, is_callable, is_positional, keyword,
 };
 use crate::ir::functions::find_function;
 use crate::ir::{
     AttrKey, AttrValue, DType, DomainId, Expr, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, Symbol, TensorId,
-    Transfer, Value,
+    Transfer, Value, is_identifier,
 };
 use crate::ir::{UnitId, result_count_text};
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
@@ -21,7 +21,7 @@ use crate::ops::copy::{completed_order, copy_op};
 use crate::ops::launch::post_op;
 use crate::ops::pointwise::pointwise_op;
 use crate::ops::reduce::{ONE_OF_EACH, unequal_members};
-use crate::ops::result_types::{TensorType, result_types};
+use crate::ops::result_types::{TensorType, result_types, stored_domains};
 use crate::ops::shape::broadcast_op;
 use crate::ops::welford::{WHOLE_PARTS, has_whole_parts, missing_parts};
 use crate::ops::{ArgKind, ArgPresence, ArgSpec, UsualValue};
@@ -243,6 +243,50 @@ impl ProgramReader<'_> {
         Some(found)
     }
 
+    /// The repair of an order of too few or too many axes: those of the rank's own part, or the last ones.
+    fn with_order_note(&self, diag: Diag, order: &[i64], tensor: TensorId, span: Span) -> Diag {
+        let domains = stored_domains(&self.program, tensor);
+        let across: Vec<bool> = domains.iter().map(|domain| domain.parallel.is_device()).collect();
+        let count = across.iter().filter(|across| **across).count();
+        let name = self.program.tensor_name(tensor);
+        let rank = domains.len();
+        let is_of_own = count > 0 && order.len() + count == rank && is_identifier(&name);
+        if is_of_own && let Some(last) = across.iter().rposition(|across| *across) {
+            let items: Vec<&str> = across[..=last].iter().map(|across| if *across { "own" } else { ":" }).collect();
+            let own = format!("{name}[{}]", items.join(", "));
+            let note = message!(
+                "`{}` keeps its axis over devices; the rank's own part, `{}`, has {}: write `Set.Permute({}, perm={})`",
+                name.clone(),
+                own.clone(),
+                count_text(order.len(), "axis"),
+                own.clone(),
+                format!("{order:?}")
+            );
+            let before = self.source.get(..span.start as usize).unwrap_or_default();
+            let line = before.rfind('\n').map_or(0, |at| at + 1);
+            let operand = before[line..].rfind(&format!("({name},")).map(|at| line + at + 1);
+            let fix = operand
+                .map(|at| Fix::replacement(format!("write `{own}`"), Span::new(at, at + name.len()), own.clone()));
+            let diag = diag.with_note(note);
+            return match fix {
+                Some(fix) => diag.with_fix(Fix { applicability: Applicability::Untried, ..fix }),
+                None => diag,
+            };
+        }
+        let kept = rank.saturating_sub(order.len());
+        let meant: Vec<i64> = (0..kept as i64).chain(order.iter().map(|from| from + kept as i64)).collect();
+        let is_order =
+            meant.len() == rank && completed_order(&meant, rank).iter().map(|at| *at as i64).eq(meant.iter().copied());
+        let all = format!("list each of 0 to {} once", rank.saturating_sub(1));
+        if !is_order {
+            return diag.with_note(all);
+        }
+        let text = format!("perm={meant:?}");
+        let note =
+            format!("{all}: `{text}` keeps the first {}", if kept == 1 { "one".to_owned() } else { kept.to_string() });
+        diag.with_note(note).with_fix(Fix::replacement(format!("write `{text}`"), span, text))
+    }
+
     /// The order of a `perm=`; after an error one that lists each axis once.
     fn checked_order(&mut self, order: Box<[i64]>, tensor: TensorId, span: Span) -> Vec<i64> {
         let rank = stored_rank(&self.program, tensor);
@@ -250,12 +294,12 @@ impl ProgramReader<'_> {
         if completed == *order && order.len() == rank {
             return completed;
         }
-        let tensor = self.program.quoted_tensor(tensor);
+        let (tensor_id, tensor) = (tensor, self.program.quoted_tensor(tensor));
         let message = message!("`perm=` is not a permutation of the {} axes of `{}`", rank, tensor);
         let diag = Diag::error(codes::PERMUTATION, span, message);
         if order.len() != rank {
-            let note = format!("list each of 0 to {} once", rank.saturating_sub(1));
-            self.diags.push(diag.with_note(note));
+            let diag = self.with_order_note(diag, &order, tensor_id, span);
+            self.diags.push(diag);
             return (0..rank as i64).collect();
         }
         let meant = format!("{completed:?}");
@@ -397,7 +441,11 @@ impl ProgramReader<'_> {
             }
             ExprNode::Name(name) if self.is_poisoned(name) => None,
             _ => {
-                report::report_copy(self.source, file.expr_span(value), self.diags);
+                let rank = match *file.expr(value) {
+                    ExprNode::Field(base, _) => self.rank_of(base),
+                    _ => None,
+                };
+                report::report_copy(self.source, rank, file.expr_span(value), self.diags);
                 None
             }
         }

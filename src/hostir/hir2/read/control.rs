@@ -35,7 +35,9 @@ impl ProgramReader<'_> {
     fn enter_loop(&mut self, index: NameSyntax) -> Option<super::scope::ScopeEntry> {
         self.streams.enter_loop();
         let before = self.tables.scope.get(index.name);
-        self.check_name(index, Meaning::Scalar);
+        if self.check_name(index, Meaning::Scalar) {
+            self.check_index_name(index);
+        }
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
             report_names::report_taken(self.file, index, entry.meaning, entry.span, self.diags);
         }

@@ -111,6 +111,9 @@ impl ProgramReader<'_> {
             report::report_function_of(self.shared.ops, text, cast, name.span, self.diags);
             return None;
         }
+        if self.report_called_value(text, list.is_empty(), span) {
+            return None;
+        }
         let values: Vec<Option<ExprId>> = list.iter().map(|arg| self.scalar(arg.value)).collect();
         let values: SmallVec<[ExprId; 3]> = values.into_iter().collect::<Option<_>>()?;
         if let ("wrap", [value, count]) = (text, values.as_slice()) {
@@ -276,7 +279,7 @@ impl ProgramReader<'_> {
         let file = self.file;
         match *file.expr(id) {
             ExprNode::Name(name) => self.is_poisoned(name),
-            ExprNode::Unary(_, a) | ExprNode::Paren(a) => self.holds_poison(a),
+            ExprNode::Unary(_, a) | ExprNode::Paren(a) | ExprNode::Field(a, _) => self.holds_poison(a),
             ExprNode::Binary(_, a, b) => self.holds_poison(a) || self.holds_poison(b),
             ExprNode::Call(_, args) => file.args[args.indices()].iter().any(|arg| self.holds_poison(arg.value)),
             _ => false,
@@ -316,7 +319,10 @@ impl ProgramReader<'_> {
             ExprNode::Paren(inner) => self.tensor_operand(inner),
             ExprNode::Error => None,
             ExprNode::Call(..) | ExprNode::Unary(..) | ExprNode::Binary(..) if self.holds_poison(id) => None,
-            ExprNode::Call(..) | ExprNode::Unary(..) | ExprNode::Binary(..) if self.holds_tensor(id) => {
+            ExprNode::Field(..) if self.holds_poison(id) => None,
+            ExprNode::Call(..) | ExprNode::Unary(..) | ExprNode::Binary(..) | ExprNode::Field(..)
+                if self.holds_tensor(id) =>
+            {
                 self.report_innermost(id);
                 None
             }

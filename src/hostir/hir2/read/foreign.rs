@@ -6,14 +6,23 @@ use crate::ir::functions::function_names;
 use crate::ops::OpRegistry;
 
 /// The operation here for `W.T` and `W.mT` of other languages.
-pub(super) fn transpose_of(text: &str) -> Option<String> {
-    let operand = text.strip_suffix(".mT").or_else(|| text.strip_suffix(".T"))?;
+pub(super) fn transpose_of(text: &str, rank: Option<usize>) -> Option<String> {
+    let (operand, reverses) = match text.strip_suffix(".mT").or_else(|| text.strip_suffix(".mH")) {
+        Some(operand) => (operand, false),
+        None => (text.strip_suffix(".T").or_else(|| text.strip_suffix(".H"))?, true),
+    };
     let name = match operand.split_once('[') {
         Some((name, index)) if !index.trim_end_matches(']').contains(['[', ']']) && index.ends_with(']') => name,
         Some(_) => return None,
         None => operand,
     };
-    name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| format!("Set.Permute({operand}, perm=[1, 0])"))
+    let rank = rank.filter(|rank| *rank > 1).unwrap_or(2);
+    let mut order: Vec<usize> = (0..rank).collect();
+    match reverses {
+        true => order.reverse(),
+        false => order.swap(rank - 2, rank - 1),
+    }
+    name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| format!("Set.Permute({operand}, perm={order:?})"))
 }
 
 /// The spelling here of calls with other names in other languages, by the last part of the name there.

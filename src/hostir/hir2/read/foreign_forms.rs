@@ -31,7 +31,7 @@ impl ProgramReader<'_> {
             ExprNode::Call(_, args) => file.args[args.indices()].iter().any(|arg| self.report_tensor_field(arg.value)),
             ExprNode::Field(base, field) if self.names_tensor(base) => {
                 let text = self.source_text(file.expr_span(id));
-                if transpose_of(text).is_some() {
+                if transpose_of(text, None).is_some() {
                     return false;
                 }
                 self.report_field(base, field, file.expr_span(id));
@@ -190,19 +190,77 @@ impl ProgramReader<'_> {
         Some(format!("the number of devices of a mesh `{mesh}` is `{mesh}.size`"))
     }
 
+    /// Reports a call of what is a value here: `d.size()` of a mesh, `dist.get_rank()`.
+    pub(super) fn report_called_value(&mut self, text: &str, has_no_arguments: bool, span: Span) -> bool {
+        let (owner, name) = text.rsplit_once('.').unwrap_or(("", text));
+        let is_mesh = self.shared.meshes.keys().any(|mesh| self.file.symbol_text(*mesh) == owner);
+        let meant = match name {
+            "size" | "x" | "y" | "z" if is_mesh => text.to_owned(),
+            "get_rank" | "rank" | "Get_rank" | "axis_index" => "rank".to_owned(),
+            "get_world_size" | "world_size" | "Get_size" | "device_count" => match self.first_mesh() {
+                Some(mesh) => format!("{mesh}.size"),
+                None => return false,
+            },
+            _ => return false,
+        };
+        if !has_no_arguments && is_mesh {
+            return false;
+        }
+        let message = format!("`{text}(..)` is a value here, and no function");
+        let fix = Fix::replacement(format!("write `{meant}`"), span, meant.clone());
+        let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, message).with_note(format!("write `{meant}`"));
+        self.diags.push(diag.with_fix(Fix { applicability: Applicability::Untried, ..fix }));
+        true
+    }
+
+    /// The name of the first mesh.
+    fn first_mesh(&self) -> Option<&str> {
+        self.shared.meshes.keys().map(|name| self.file.symbol_text(*name)).min()
+    }
+
     /// Checks the name of a new communication: extents of types have names, too.
     pub(super) fn check_handle_name(&mut self, name: NameSyntax) -> bool {
+        self.check_size_name(name, "a communication", "give the communication another name, here and in its `wait`")
+    }
+
+    /// Checks the name of a loop's index: extents of types have names, too, which would change in its iterations.
+    pub(super) fn check_index_name(&mut self, name: NameSyntax) -> bool {
+        let free = self.free_name(&["i", "j", "s", "t", "step"]);
+        self.check_size_name(name, "the index of a loop", &format!("give the index another name, such as `{free}`"))
+    }
+
+    /// Checks the name of a new scalar: extents of types have names, too.
+    pub(super) fn check_scalar_name(&mut self, name: NameSyntax) -> bool {
+        let text = self.file.symbol_text(name.name);
+        let numbered: Vec<String> = (1..10).map(|number| format!("{text}{number}")).collect();
+        let numbered: Vec<&str> = numbered.iter().map(String::as_str).collect();
+        let free = self.free_name(&numbered);
+        self.check_size_name(
+            name,
+            "a scalar",
+            &format!("give the scalar another name, such as `{free}`, wherever it is used"),
+        )
+    }
+
+    /// The first of some names that the file does not have.
+    fn free_name(&self, names: &[&str]) -> String {
+        let free = names.iter().find(|name| self.file.strings.find_symbol(name).is_none()).or(names.last());
+        free.map(|name| (*name).to_owned()).unwrap_or_default()
+    }
+
+    /// Checks a new name of another thing than a size: extents of types have names, too.
+    fn check_size_name(&mut self, name: NameSyntax, what: &str, note: &str) -> bool {
         let size = self.file.head.sizes.iter().find(|size| size.name == name.name);
         if self.tables.scope.get(name.name).is_some() || !self.unbound.is_extent(name.name) {
             return true;
         }
         let text = self.file.symbol_text(name.name);
-        let message = format!("a communication and an extent are called `{text}`");
+        let message = format!("{what} and an extent are called `{text}`");
         let mut diag = Diag::error(codes::NAME_TWICE, name.span, message);
         if let Some(size) = size {
             diag = diag.with_label(size.span, "its size is given here");
         }
-        self.diags.push(diag.with_note("give the communication another name, here and in its `wait`"));
+        self.diags.push(diag.with_note(note));
         false
     }
 

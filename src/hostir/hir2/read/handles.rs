@@ -2,7 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
-use super::report_names;
+use super::report_names::{self, WritingPost};
 use super::scope::Meaning;
 use crate::diag::{Diag, Diags, PartKind, codes, message, syntax_error};
 use crate::ir::{AttrKey, AttrValue, ExprId, Op};
@@ -123,7 +123,8 @@ impl ProgramReader<'_> {
                 Some(number)
             }
             Some(meaning) => {
-                report_names::report_no_wait(self.name_text(name.name), meaning, name.span, self.diags);
+                let post = self.post_into(name.name);
+                report_names::report_no_wait(self.name_text(name.name), meaning, post, name.span, self.diags);
                 None
             }
             None => {
@@ -133,6 +134,38 @@ impl ProgramReader<'_> {
                 report_names::report_no_handle(self.file.symbol_text(name.name), &posted, name.span, self.diags);
                 None
             }
+        }
+    }
+
+    /// The last post before a wait that writes a tensor.
+    fn post_into(&self, tensor: ast::Symbol) -> Option<WritingPost> {
+        let file = self.file;
+        file.stmts.iter().rev().find_map(|stmt| {
+            let (handle, call) = match stmt.form {
+                StmtForm::Assign { targets, value } if targets.len() == 1 => {
+                    let target = file.targets[targets.start as usize].value;
+                    (Some(self.source.get(file.expr_span(target).as_usize_range())?.to_owned()), value)
+                }
+                StmtForm::Call(value) => (None, value),
+                _ => return None,
+            };
+            let ExprNode::Call(name, args) = *file.expr(call) else { return None };
+            let is_received = self.file.symbol_text(name.name) == "recv";
+            let writes = file.args[args.indices()].iter().any(|arg| match *file.expr(arg.value) {
+                ExprNode::Arrow(_, to) => self.is_part_of(to, tensor),
+                _ => is_received && arg.key.is_none() && self.is_part_of(arg.value, tensor),
+            });
+            let text = self.source.get(stmt.span.as_usize_range())?;
+            writes.then(|| WritingPost { handle, text: text.to_owned() })
+        })
+    }
+
+    /// Whether an expression is a tensor of this name or a slice of it.
+    fn is_part_of(&self, id: ast::ExprId, tensor: ast::Symbol) -> bool {
+        match *self.file.expr(id) {
+            ExprNode::Name(name) => name == tensor,
+            ExprNode::Index(base, _) => self.is_part_of(base, tensor),
+            _ => false,
         }
     }
 

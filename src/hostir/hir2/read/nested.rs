@@ -2,10 +2,12 @@
 
 use super::foreign::{property_of, transpose_of};
 use super::program::ProgramReader;
+use super::scope::Meaning;
+use crate::axes::stored_rank;
 use crate::diag::{Cause, Diag, Diags, Message, PartKind, codes, message};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::ExprNode;
+use hostir_grammar::hir2::ast::{ExprNode, IndexItem};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -55,9 +57,32 @@ impl ProgramReader<'_> {
             done = place.end;
         }
         text += self.source.get(done as usize..span.end as usize).unwrap_or_default();
+        if let ExprNode::Field(base, _) = *file.expr(id) {
+            text = transpose_of(&text, self.rank_of(base)).unwrap_or(text);
+        }
         found.texts.push(text);
         found.spans.push(span);
         result_placeholder(found.texts.len() - 1)
+    }
+}
+
+impl ProgramReader<'_> {
+    /// The number of axes of a tensor or of a slice of one.
+    pub(super) fn rank_of(&self, id: ast::ExprId) -> Option<usize> {
+        let file = self.file;
+        match *file.expr(id) {
+            ExprNode::Name(name) => match self.tables.scope.get(name)?.meaning {
+                Meaning::Tensor(tensor) => Some(stored_rank(&self.program, tensor)),
+                _ => None,
+            },
+            ExprNode::Index(base, items) => {
+                let items = &file.index_items[items.indices()];
+                let taken = items.iter().filter(|item| matches!(item, IndexItem::At(_))).count();
+                self.rank_of(base)?.checked_sub(taken)
+            }
+            ExprNode::Paren(inner) => self.rank_of(inner),
+            _ => None,
+        }
     }
 }
 
@@ -87,7 +112,6 @@ fn report_nested(source: &str, operations: &[String], span: Span, diags: &mut Di
     for (operation, name) in operations.iter().zip(&names) {
         let numbered = names.iter().enumerate();
         let named = numbered.fold(operation.clone(), |text, (at, name)| text.replace(&result_placeholder(at), name));
-        let named = transpose_of(&named).unwrap_or(named);
         lines.push(format!("`{name} = {named}`"));
     }
     let last = names.last().cloned().unwrap_or_default();

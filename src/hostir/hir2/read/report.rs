@@ -1,7 +1,7 @@
 //! Errors of the reader.
 
 use super::foreign::{allocation_of, foreign_post_key, method_of, new_names_of, transpose_of, typed_allocation_of};
-use crate::axes::list_axes;
+use crate::axes::{list_axes, logical_axes};
 use crate::diag::{
     Applicability, Diag, DiagLabel, Diags, Fix, Message, PartKind, codes, count_text, message, nearest_function,
 };
@@ -246,6 +246,11 @@ pub(super) fn report_cast(span: Span, diags: &mut Diags) {
 pub(super) fn report_coordinate(text: &str, mesh: &DeviceMesh, span: Span, diags: &mut Diags) {
     let words: Vec<&str> = mesh.mesh_coordinates().map(|(_, word)| word).collect();
     report_word("coordinate", text, &words, span, diags);
+    if matches!(text, "rank" | "id" | "index" | "device")
+        && let Some(diag) = diags.items.last_mut()
+    {
+        diag.notes.push("the number of the rank is `rank`".into());
+    }
 }
 
 pub(super) fn report_index_count(indexed: &str, rank: usize, found: usize, span: Span, diags: &mut Diags) {
@@ -267,18 +272,37 @@ pub(super) fn report_own_index(
     diags: &mut Diags,
 ) {
     let name = program.quoted_tensor(tensor);
-    let (message, note) = match is_own {
+    let stored = logical_axes(program, tensor);
+    let extent = stored.axes.iter().filter(|axis| !axis.is_reduction()).nth(axis).map(|axis| axis.extent);
+    let mut devices =
+        program.tensors().iter().flat_map(|(id, _)| program.domains(id)).filter(|one| one.parallel.is_device());
+    let is_of_ranks = devices.any(|one| Some(one.extent) == extent);
+    let (message, note, meant) = match is_own {
         true => (
             message!("axis {} of `{}` does not lie across devices, so no part of it is the rank's own", axis, name),
-            "write the number of a slice; that of the rank is `rank`",
+            match is_of_ranks {
+                true => "write the number of a slice; that of the rank is `rank`",
+                false => {
+                    "each rank has a tensor of this name with all of this axis: leave `own` out, or write the number of a slice"
+                }
+            },
+            is_of_ranks.then_some("rank"),
         ),
         false => (
             message!("axis {} of `{}` lies across devices, and each rank holds one part of it", axis, name),
             "write `own`: other ranks' parts come by communication",
+            Some("own"),
         ),
     };
     let axes = message!("the axes of `{}` are {}; reductions (`r.`) do not count", name, list_axes(program, tensor));
-    diags.push(Diag::error(codes::OWN_INDEX, span, message).with_note(note).with_note(axes));
+    let diag = Diag::error(codes::OWN_INDEX, span, message).with_note(note).with_note(axes);
+    diags.push(match meant {
+        Some(meant) => {
+            let fix = Fix::replacement(format!("write `{meant}`"), span, meant);
+            diag.with_fix(Fix { applicability: Applicability::Untried, ..fix })
+        }
+        None => diag,
+    });
 }
 
 /// Checks an index `rank`: it counts from 0 over all ranks, which is the position in the mesh only if the mesh is 0..n.
@@ -336,14 +360,22 @@ pub(super) fn report_several_targets(span: Span, diags: &mut Diags) {
 }
 
 /// `B = A` for tensors.
-pub(super) fn report_copy(source: &str, span: Span, diags: &mut Diags) {
+pub(super) fn report_copy(source: &str, rank: Option<usize>, span: Span, diags: &mut Diags) {
     let text = source.get(span.as_usize_range()).unwrap_or_default();
     let message = message!("`{}` is no operation", text);
-    let note = match transpose_of(text) {
-        Some(operation) => message!("a matrix is transposed by `{}`", operation),
-        None => message!("a copy is written `Set({})`; `alias B -> A` gives a tensor a second name", text),
+    let (note, meant) = match transpose_of(text, rank) {
+        Some(operation) if rank.is_some_and(|rank| rank > 2) => {
+            (message!("axes are exchanged by `{}`", operation.clone()), operation)
+        }
+        Some(operation) => (message!("a matrix is transposed by `{}`", operation.clone()), operation),
+        None => {
+            let copy = format!("Set({text})");
+            (message!("a copy is written `{}`; `alias B -> A` gives a tensor a second name", copy.clone()), copy)
+        }
     };
-    push(diags, codes::WRONG_KIND, span, message, note);
+    let fix = Fix::replacement(format!("write `{meant}`"), span, meant);
+    let diag = Diag::error(codes::WRONG_KIND, span, message).with_note(note);
+    diags.push(diag.with_fix(Fix { applicability: Applicability::Untried, ..fix }));
 }
 
 /// A scalar where a tensor is written.

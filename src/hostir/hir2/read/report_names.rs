@@ -4,7 +4,7 @@ use super::foreign::{allocation_of, constant_of};
 use super::report::{nearest_name, push};
 use super::scalar_blocks::EarlierDefinition;
 use super::scope::Meaning;
-use crate::diag::{Diag, DiagLabel, Diags, Message, PartKind, codes, message, syntax_error};
+use crate::diag::{Applicability, Diag, DiagLabel, Diags, Fix, Message, PartKind, codes, message, syntax_error};
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
 use crate::ir::functions::function_names;
 use crate::ir::{is_numbered_name, is_reserved_word};
@@ -150,10 +150,15 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
 }
 
 /// Reports a name that nothing declares, in the place of a tensor or a scalar.
-pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
+pub(super) fn report_no_name(source: &str, text: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag =
         Diag::error(codes::UNKNOWN_SCALAR, span, message!("the name `{}` is not declared", PartKind::Word.quote(text)));
     diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
+        _ if index_loop(source, text, span).is_some() => diag.with_note(message!(
+            "`{}` is the index of the loop in line {}, and has a value inside of it only",
+            PartKind::Scalar.quote(text),
+            index_loop(source, text, span).unwrap_or_default()
+        )),
         _ if matches!(text, "x" | "y" | "z") => {
             diag.with_note(message!("the axis `{}` of a mesh `d`, and the rank's coordinate along it, is `d.{}`", PartKind::Word.quote(text), PartKind::Word.quote(text)))
         }
@@ -164,6 +169,19 @@ pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut
         Some(near) => diag.with_near_name(span, near),
         None => diag.with_note(message!("names here are those of tensors, extents of their types, scalars `at = e`, indices of loops around the statement, `rank` and `streams`; an input without a type is a scalar, `f(.., {})`", text)),
     });
+}
+
+/// The line of the last loop above a place that has an index of this name, in the same program.
+fn index_loop(source: &str, index: &str, span: Span) -> Option<usize> {
+    let before = source.get(..span.start as usize)?;
+    let lines: Vec<&str> = before.lines().collect();
+    let inside =
+        lines.iter().enumerate().rev().take_while(|(_, line)| line.is_empty() || line.starts_with([' ', '\t', '/']));
+    let mut loops = inside.filter(|(_, line)| {
+        let mut words = line.split_whitespace();
+        [words.next(), words.next(), words.next()] == [Some("for"), Some(index), Some("in")]
+    });
+    loops.next().map(|(at, _)| at + 1)
 }
 
 /// Reports a name of other languages for the rank or the number of ranks.
@@ -200,15 +218,37 @@ pub(super) fn report_needs_tensor(text: &str, meaning: Meaning, span: Span, diag
     push(diags, codes::WRONG_KIND, span, message, "");
 }
 
+/// A post that writes a tensor.
+pub(super) struct WritingPost {
+    /// The handle that names it, if one does.
+    pub(super) handle: Option<String>,
+    /// Its statement.
+    pub(super) text: String,
+}
+
 /// Reports `wait` in front of anything but a communication.
-pub(super) fn report_no_wait(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
+pub(super) fn report_no_wait(text: &str, meaning: Meaning, post: Option<WritingPost>, span: Span, diags: &mut Diags) {
     let message =
         message!("`{}` is {}, but `wait` needs a communication", PartKind::Word.quote(text), describe_meaning(meaning));
-    let note = match meaning {
-        Meaning::Stream(_) => message!("write `sync {}` to wait for a stream", PartKind::Stream.quote(text)),
-        _ => "a communication gets a name where it is posted: `h = send(..)`".into(),
+    let diag = Diag::error(codes::WRONG_KIND, span, message);
+    let diag = match (meaning, post) {
+        (Meaning::Stream(_), _) => {
+            diag.with_note(message!("write `sync {}` to wait for a stream", PartKind::Stream.quote(text)))
+        }
+        (_, Some(WritingPost { handle: Some(handle), text: statement })) => {
+            let fix = Fix::replacement(format!("write `wait {handle}`"), span, handle.clone());
+            diag.with_note(message!("`{}` writes it: write `wait {}`", statement, handle))
+                .with_fix(Fix { applicability: Applicability::Untried, ..fix })
+        }
+        (_, Some(WritingPost { handle: None, text: statement })) => diag.with_note(message!(
+            "`{}` writes it: give that a name, `h = {}`, and write `wait h`, or write `wait {}` in one line",
+            statement.clone(),
+            statement.clone(),
+            statement
+        )),
+        _ => diag.with_note("a communication gets a name where it is posted: `h = send(..)`"),
     };
-    push(diags, codes::WRONG_KIND, span, message, note);
+    diags.push(diag);
 }
 
 fn describe_meaning(meaning: Meaning) -> &'static str {

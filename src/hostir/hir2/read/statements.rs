@@ -7,7 +7,9 @@ use super::report_names;
 use super::scope::Meaning;
 use super::slices::SliceTarget;
 use crate::diag::{Diag, PartKind, message};
-use crate::ir::{AttrKey, AttrValue, Block, BlockId, DomainId, Expr, IterDomain, Op, OpEffect, TensorId, Value};
+use crate::ir::{
+    AttrKey, AttrValue, Block, BlockId, DomainId, Expr, IterDomain, Op, OpEffect, TensorId, Value, is_identifier,
+};
 use crate::ops::memory::{allocation_op, deallocation_op};
 use crate::ops::observe::{assertion_op, print_op};
 use crate::ops::result_types::{TensorType, explain_missing_type, result_types};
@@ -138,6 +140,13 @@ impl<'a> ProgramReader<'a> {
         if let Some(name) = self.file.strings.find_symbol(word).filter(|_| rest.starts_with(['=', ':'])) {
             self.poison(NameSyntax { name, span });
         }
+        // `right, left = a, b`
+        let targets = text.split('=').next().filter(|_| rest.starts_with(',')).unwrap_or_default();
+        for target in targets.split(',').map(str::trim) {
+            if let Some(name) = self.file.strings.find_symbol(target).filter(|_| is_identifier(target)) {
+                self.poison(NameSyntax { name, span });
+            }
+        }
     }
 
     // Assignments.
@@ -178,7 +187,7 @@ impl<'a> ProgramReader<'a> {
     /// `V = G[i]`.
     fn read_view(&mut self, target: &TargetSyntax, value: ast::ExprId) -> Option<()> {
         if matches!(self.file.expr(target.value), ExprNode::Index(..)) {
-            report::report_copy(self.source, self.file.expr_span(value), self.diags);
+            report::report_copy(self.source, None, self.file.expr_span(value), self.diags);
             return None;
         }
         let name = self.plain_target(target)?;
@@ -247,7 +256,9 @@ impl<'a> ProgramReader<'a> {
             }
             Some((Meaning::Poisoned, _)) => return None,
             _ => {
-                if !self.declare(name, Meaning::Scalar) {
+                // In the block `define:` names of extents get values.
+                let is_free = self.unbound.in_type || self.check_scalar_name(name);
+                if !is_free || !self.declare(name, Meaning::Scalar) {
                     return None;
                 }
             }

@@ -6,7 +6,7 @@ use super::report;
 use super::scope::Meaning;
 use crate::hir2::defaults::DTYPE_WORDS;
 use crate::ir::{
-    DType, ExprId, IterDomain, IterType, MemoryType, MeshId, NO_MESH, ParallelType, Symbol, Tensor, TensorId,
+    DType, ExprId, IterDomain, IterType, MemoryType, MeshId, NO_MESH, ParallelType, Symbol, Tensor, TensorId, TypePlace,
 };
 use crate::ops::result_types::{DomainList, TensorType};
 use hostir_grammar::hir2::ast::{AxisSyntax, ExprNode, ItemSyntax, NameSyntax, NodeRange, TypeId, TypeSyntax};
@@ -28,6 +28,18 @@ const TORCH_DTYPES: &[(&str, &str)] = &[
     ("int16", "i16"),
     ("int8", "i8"),
     ("uint8", "u8"),
+    ("double", "f64"),
+    ("float", "f32"),
+    ("half", "f16"),
+    ("fp64", "f64"),
+    ("fp32", "f32"),
+    ("fp16", "f16"),
+    ("bfloat", "bf16"),
+    ("float8_e4m3fn", "f8e4m3"),
+    ("float8_e5m2", "f8e5m2"),
+    ("long", "i64"),
+    ("int", "i32"),
+    ("short", "i16"),
     ("complex64", "c64"),
     ("complex128", "c128"),
 ];
@@ -40,7 +52,15 @@ impl ProgramReader<'_> {
             self.poison(name);
             return None;
         };
-        self.add_named_tensor(name, ty, memory)
+        let tensor = self.add_named_tensor(name, ty, memory)?;
+        self.program.source.types.insert(tensor, self.type_place(&node));
+        Some(tensor)
+    }
+
+    fn type_place(&self, node: &TypeSyntax) -> TypePlace {
+        let axes = &self.file.axes[node.axes.indices()];
+        let inside = axes.first().zip(axes.last()).map(|(first, last)| first.span.join(last.span));
+        TypePlace { whole: node.span, dtype: node.dtype.span, axes: inside }
     }
 
     /// Makes a name stand for something unknown.

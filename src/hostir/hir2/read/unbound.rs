@@ -116,7 +116,7 @@ impl<'f> ProgramReader<'f> {
         }
         let mut known = self.names_to_suggest(|meaning| matches!(meaning, Meaning::Tensor(_)));
         known.push("alloc");
-        report_names::report_no_name(self.file.symbol_text(name.name), &known, name.span, self.diags);
+        report_names::report_no_name(self.source, self.file.symbol_text(name.name), &known, name.span, self.diags);
     }
 
     /// The names that an unknown one may have been meant as: those with a meaning of some kind. None after many errors,
@@ -172,7 +172,7 @@ impl<'f> ProgramReader<'f> {
         let text = self.file.symbol_text(used.name);
         match self.runtime_scalar_note(text) {
             Some(note) => report_names::report_runtime_scalar(text, note, used.span, self.diags),
-            None => report_names::report_no_name(text, &known, used.span, self.diags),
+            None => report_names::report_no_name(self.source, text, &known, used.span, self.diags),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::classes::SizeConflict;
 use super::joins::{AxisOf, JoinPath, OpJoin};
 use crate::diag::{Message, message};
 use crate::ir::{CommunicationEffect, ExprId, OpEffect, OpId, TensorId, Value};
+use crate::ops::expected_types::{ResultAdvice, result_advice};
 use crate::ops::launch::one_shape_advice;
 
 impl SizeSolver<'_> {
@@ -20,6 +21,15 @@ impl SizeSolver<'_> {
                 .or_else(|| self.repetition_advice(conflict, join)),
             _ => self.kernel_advice(path).or_else(|| path.ops.iter().find_map(|join| self.misfit_advice(join))),
         }
+    }
+
+    /// The declaration that one statement needs if a conflict is between its result and its operand.
+    pub(super) fn declaration_advice(&self, path: &JoinPath) -> Option<ResultAdvice> {
+        let [join] = path.ops.as_slice() else { return None };
+        let op = self.program.op(join.op);
+        let is_of_result = op.output_tensors().any(|result| [join.first.0, join.second.0].contains(&result));
+        let is_known = !op.kind.is_pointwise() || self.short_operand(join).is_none();
+        (is_of_result && is_known).then(|| result_advice(self.program, join.op)).flatten()
     }
 
     /// The operand of a pointwise function that has fewer axes than the result, if a join is about one of its axes: these
@@ -113,20 +123,32 @@ impl SizeSolver<'_> {
         let flags: Vec<&str> = axes.iter().map(|axis| if axis.is_reduction() { "true" } else { "false" }).collect();
         let is_reduced = axes.len() == self.stored_count(result);
         let meant = if is_reduced { Some(flags) } else { self.flags_between(short, result) };
-        let advice = match meant {
+        let advice = match &meant {
             Some(flags) => {
                 let list = flags.join(", ");
                 Message::advice(
                     format!("`broadcast( {name}, flags = {{{list}}} )`", name = name.printed()),
-                    format!("`broadcast({name}, flags=[{list}])`", name = name.printed()),
+                    format!("broadcast({name}, flags=[{list}])", name = name.printed()),
                 )
             }
             None => "a `broadcast`".into(),
         };
+        if !self.program.is_hir2() || meant.is_none() {
+            return message!(
+                "axes that {} does not have are repeated in front of those that it has: {} adds one elsewhere",
+                name,
+                advice
+            );
+        }
+        let free = self.program.unused_tensor_name();
         message!(
-            "axes that {} does not have are repeated in front of those that it has: {} adds one elsewhere",
+            "axes that {} does not have are added in front of those that it has: write `{} = {}` on the line above, and \
+             `{}` here in the place of `{}`",
             name,
-            advice
+            free,
+            advice,
+            free,
+            name
         )
     }
 
@@ -159,7 +181,11 @@ impl SizeSolver<'_> {
 
     /// As [`axis_place`](crate::axes::axis_place) says it, with the kernel of a tensor that is a kernel's.
     pub(super) fn axis_text(&self, (tensor, index): AxisOf) -> Message {
-        let place = crate::axes::axis_place(self.program, tensor, self.axes.axes_of(tensor), index);
+        // A tensor without a name is an operand of the text with axes in front, which that does not have.
+        let written = self.written_operand(tensor);
+        let added = self.stored_count(tensor).saturating_sub(self.stored_count(written)) as u32;
+        let (shown, index) = if index >= added && added > 0 { (written, index - added) } else { (tensor, index) };
+        let place = crate::axes::axis_place(self.program, shown, self.axes.axes_of(shown), index);
         match self.program.tensor(tensor).unit {
             Some(unit) => message!("{} in `{}`", place, self.program.unit_name(self.program.units()[unit].number)),
             None => place,

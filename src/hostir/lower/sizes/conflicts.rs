@@ -101,6 +101,7 @@ impl SizeSolver<'_> {
                 reported.misfits.insert(misfit.op);
             }
             reported.sources.push(sources);
+            let is_of_gemm = gemm.is_some();
             let diag = match (gemm, misfit, path.ops.as_slice()) {
                 (Some(gemm), ..) => {
                     reported.gemms.insert(gemm.op);
@@ -110,9 +111,13 @@ impl SizeSolver<'_> {
                 (None, Some(join), _) => self.single_op_error(&conflict, join),
                 (None, None, _) => self.general_error(&conflict, &path),
             };
-            self.diags.push(match self.conflict_advice(&conflict, &path) {
-                Some(note) => diag.with_note(note),
-                None => diag,
+            let declared = if is_of_gemm { None } else { self.declaration_advice(&path) };
+            let own = self.conflict_advice(&conflict, &path);
+            self.diags.push(match (declared, own) {
+                (Some(declared), Some(note)) => declared.without_note().add_to(diag.with_note(note)),
+                (Some(declared), None) => declared.add_to(diag),
+                (None, Some(note)) => diag.with_note(note),
+                (None, None) => diag,
             });
         }
     }
@@ -186,7 +191,7 @@ impl SizeSolver<'_> {
         let other = self.sized_axis_text(join.second, Some(conflict.new.value));
         let label = self.op_phrase(join.op);
         let message = message!("{} needs equal sizes of {} and {}", label, one, other);
-        let text = message!("{} is as long as {}", self.axis_text(join.first), self.axis_text(join.second));
+        let text = message!("{} has to be as long as {}", self.axis_text(join.first), self.axis_text(join.second));
         let diag = Diag::error(codes::SIZE_CONFLICT, self.program.op_span(join.op), message).with_primary_text(text);
         let SizeConflict { old, new, .. } = conflict;
         let sources = [old, new].into_iter().filter_map(|known| Some((known.span?, known)));

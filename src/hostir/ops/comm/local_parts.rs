@@ -3,10 +3,8 @@
 
 use crate::axes::pairing::{AxisMismatch, LinkSide};
 use crate::diag::{Message, codes, message};
-use crate::ir::{
-    MeshId, MeshTextPiece, Op, OpId, ParallelType, Program, is_identifier, quoted_axis, quoted_op, short_expr_text,
-    word_of_dtype,
-};
+use crate::ir::{Op, OpId, Program, quoted_axis, quoted_op, short_expr_text, word_of_dtype};
+use crate::ops::expected_types::team_axis::{TeamAxis, divided_extent};
 
 /// The mismatch of a collective in `hir 2` whose input or output should be sharded, but has no axis over devices.
 pub(super) fn find_local_part(
@@ -90,29 +88,9 @@ fn slice_note(whole: &str, items: &str) -> Message {
     message!("write `{}`: `own` takes the rank's part alone, without its axis over the devices", slice)
 }
 
-/// The axis over the devices of a team: its letter, and the number of members.
-struct TeamAxis {
-    letter: &'static str,
-    count: String,
-}
-
-impl TeamAxis {
-    fn of_op(program: &Program, op: &Op, side: &LinkSide) -> Self {
-        let (mesh, axis) = match program.team_axis(op) {
-            Some((mesh, axis)) => (Some(mesh), axis),
-            None => (program.tensor(side.tensor).mesh.or(program.meshes().ids().next()), ParallelType::DIDx),
-        };
-        let count = mesh.and_then(|mesh| sized_extent(program, mesh, axis));
-        Self {
-            letter: axis.name().trim_start_matches("deviceIdx."),
-            count: count.unwrap_or_else(|| program.team_size(op).unwrap_or_default().to_string()),
-        }
-    }
-}
-
 /// `f32[x:4, m, n]`: the type of the tensor whose part on a rank is `side`.
 fn sharded_type(program: &Program, op: &Op, side: &LinkSide) -> Message {
-    let TeamAxis { letter, count } = TeamAxis::of_op(program, op, side);
+    let TeamAxis { letter, count, .. } = TeamAxis::of_tensor(program, op, side.tensor);
     let stored = program.domains(side.tensor).iter().filter(|domain| !domain.is_reduction());
     let axes: Vec<Message> = stored.map(|domain| message!("{}", quoted_axis(program, domain))).collect();
     let first = message!("{}:{}", letter, count);
@@ -123,7 +101,7 @@ fn sharded_type(program: &Program, op: &Op, side: &LinkSide) -> Message {
 /// The types of both sides of a collective that leaves each rank a part of what it is given: the outermost axis of a
 /// rank's operand has a part for each member.
 pub(super) fn scattered_note(program: &Program, op: &Op, from: &LinkSide, to: &LinkSide) -> Option<Message> {
-    let TeamAxis { letter, count } = TeamAxis::of_op(program, op, to);
+    let TeamAxis { letter, count, .. } = TeamAxis::of_tensor(program, op, to.tensor);
     let stored = from.stored_positions();
     let axes = stored.iter().map(|&at| &from.axes.axes[at as usize]).filter(|axis| !axis.is_device_index());
     let extents: Vec<String> = axes.map(|axis| short_expr_text(program, axis.extent)).collect();
@@ -165,24 +143,4 @@ pub(super) fn scattered_note(program: &Program, op: &Op, from: &LinkSide, to: &L
         count,
         parts
     ))
-}
-
-/// `n / 4`, or the number; `None` if it is not whole.
-fn divided_extent(extent: &str, count: &str) -> Option<String> {
-    match (extent.parse::<i64>(), count.parse::<i64>()) {
-        (Ok(extent), Ok(count)) => (count > 0 && extent % count == 0).then(|| (extent / count).to_string()),
-        _ if is_identifier(extent) => Some(format!("{extent} / {count}")),
-        _ => Some(format!("({extent}) / {count}")),
-    }
-}
-
-/// The size that gives a mesh of one axis, `p` of `0..p`.
-fn sized_extent(program: &Program, mesh: MeshId, axis: ParallelType) -> Option<String> {
-    let pieces = program.given_names().sized.texts.get(&mesh).filter(|_| axis == ParallelType::DIDx)?;
-    let texts = pieces.iter().map(|piece| match piece {
-        MeshTextPiece::Text(text) => text,
-        MeshTextPiece::Name(name) => program.name(*name),
-    });
-    let text: String = texts.collect();
-    text.strip_prefix("0..").filter(|rest| is_identifier(rest)).map(str::to_owned)
 }

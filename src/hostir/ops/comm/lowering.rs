@@ -4,12 +4,14 @@ use super::half_lowered_advice;
 use super::handles::{register_post, register_work};
 use super::root_advice::{with_root_condition, with_team_of_root};
 use crate::diag::message;
-use crate::diag::{Diag, Message, PartKind, Quoted, codes, nearest_candidate};
+use crate::diag::{Applicability, Diag, Fix, Message, PartKind, Quoted, Span, codes, nearest_candidate};
+use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, CommBackend, DType, Expr, ExprId, MeshCoordinate, MeshId, MessageDirection, MessageProtocol, Op, OpId,
     Program, RankScalars, RootAs, TensorId, bare_head, coalescing_group, depends_on_scalar, quoted_argument,
     quoted_bare_expr, quoted_head, quoted_type, short_expr_text, sub_expressions,
 };
+use crate::ops::expected_types::{declared_type_text, result_advice};
 use crate::plan::{
     BufferView, CollectiveInst, CollectiveKind, CommSlot, HandlePost, InstKind, MemberSeat, MessageHeader, PlanBuilder,
     RedOp, WholeTensor, emit_copy, row_major,
@@ -92,12 +94,37 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
         if let Some(error) = cx.ended_error(tensor) {
             return Err(error);
         }
-        let message = format!("{} has no memory to receive into", cx.tensor_name(tensor));
-        return Err(cx
-            .error_here(codes::NO_MEMORY_HERE, message)
-            .with_note(message!("add an {} for it before the communication", bare_head("ALLOCATE"))));
+        return Err(no_memory_error(cx, tensor));
     };
     contiguous_view(cx, tensor, &view)
+}
+
+/// The error for a tensor that a communication writes, but nothing allocates.
+fn no_memory_error(cx: &PlanBuilder<'_>, tensor: TensorId) -> Diag {
+    let message = message!("{} has no memory to receive into", cx.quoted_tensor(tensor));
+    let program = cx.program;
+    let add = message!("add an {} for it before the communication", bare_head("ALLOCATE"));
+    if !program.is_hir2() {
+        return cx.error_here(codes::NO_MEMORY_HERE, message).with_note(add);
+    }
+    let name = program.tensor_name(tensor);
+    let whole = name.split('[').next().unwrap_or_default();
+    let diag = Diag::error(codes::NO_MEMORY_HERE, program.op_span(cx.current_op()), message);
+    let Some((owner, _)) = program.tensors().iter().find(|(id, _)| program.tensor_name(*id) == whole) else {
+        return diag.with_note(add);
+    };
+    let diag = with_declaration(diag, program, owner, cx.current_op());
+    let is_in_header = program.outputs().iter().any(|output| output.as_tensor() == Some(owner));
+    match program.source().types.get(&owner).filter(|_| !is_in_header) {
+        Some(place) => {
+            let after = Span { start: place.whole.end, end: place.whole.end };
+            let text = declared_type_text(program, owner);
+            let fix = Fix::replacement(format!("write `{whole}: {text} = alloc`"), after, " = alloc");
+            diag.with_note(message!("a declaration alone has no memory: write `{}: {} = alloc`", whole, text))
+                .with_fix(Fix { applicability: Applicability::Untried, ..fix })
+        }
+        None => diag.with_note(message!("write `{} = alloc` on a line before the communication", whole)),
+    }
 }
 
 /// Fails inside a coalesced group, whose members start together on one communicator.
@@ -331,6 +358,9 @@ fn check_counts(
             cx.tensor_name(sent_tensor)
         );
         let diag = cx.error_here(codes::SHAPES, message);
+        if let Some(advice) = result_advice(cx.program, cx.current_op()) {
+            return Err(advice.add_to(diag));
+        }
         return Err(diag.with_note(message!(
             "give a rank's part of {} an axis of extent {} in front, with the part for each rank: `[x:{}, {}, ..]`",
             cx.quoted_tensor(sent_tensor),
@@ -354,6 +384,9 @@ fn check_counts(
         let counts = [Some(sent), sent.checked_mul(members), sent.checked_div(members)];
         let needed = counts.into_iter().flatten().find(|&count| kind.counts_fit(members, sent, count));
         let diag = cx.error_here(codes::SHAPES, message);
+        if let Some(advice) = result_advice(cx.program, cx.current_op()) {
+            return Err(advice.add_to(diag));
+        }
         let diag = match needed {
             Some(needed) => {
                 diag.with_note(message!("{} needs {} elements on each rank", cx.quoted_tensor(received_tensor), needed))
