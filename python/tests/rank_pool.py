@@ -52,7 +52,12 @@ def start_ranks(work: Work, world: int) -> None:
     ranks = _workers[:world]
     for rank, worker in enumerate(ranks):
         worker.answers.send((work, rank, world, port))
+    # All have imported what the case needs before one waits for the others, which has a limit.
     said = _collect(ranks)
+    if not said:
+        for worker in ranks:
+            worker.answers.send(None)
+        said = _collect(ranks)
     if said:
         for worker in _workers:
             worker.kill()
@@ -97,6 +102,8 @@ def _serve(answers: Any) -> None:
     while True:
         try:
             work, rank, world, port = answers.recv()
+            answers.send(None)
+            answers.recv()
         except EOFError:
             return
         try:
