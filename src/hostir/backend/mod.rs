@@ -23,6 +23,7 @@ mod weight;
 
 use crate::data::HostTensor;
 
+pub(crate) use weight::find_differing_replicas;
 pub use weight::weigh_program;
 
 /// The work of a run, summed over ranks.

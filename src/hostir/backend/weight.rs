@@ -1,9 +1,10 @@
 //! Weighs a program against others that repair the same text.
 
-use super::cpu;
 use super::simulation::simulate_run;
+use super::{RunResult, cpu};
 use crate::data::HostTensor;
-use crate::lower::{IoTensor, PreparedProgram, shard_input};
+use crate::diag::{Diag, codes};
+use crate::lower::{IoTensor, PreparedProgram, assemble_output, shard_input};
 use crate::plan::cost::CostModel;
 use crate::plan_checks::find_lost_writes;
 use crate::repair::TextWeight;
@@ -23,8 +24,40 @@ pub fn weigh_program(prepared: &PreparedProgram, model: &CostModel) -> Option<Te
     Some(TextWeight { time_ns, lost_writes, outputs: digest_outputs(prepared) })
 }
 
+/// The errors about outputs of which the ranks return different replicas, if a small program computes them of inputs that
+/// are whole numbers.
+pub(crate) fn find_differing_replicas(prepared: &PreparedProgram) -> Vec<Diag> {
+    let is_replicated = |output: &IoTensor| {
+        let holders = (0..prepared.ranks).filter(|&rank| output.is_on_rank(rank)).count();
+        output.axes.iter().map(|axis| axis.shards).product::<usize>() < holders
+    };
+    let outputs = prepared.outputs.iter().take(prepared.results).enumerate();
+    let replicated: Vec<usize> =
+        outputs.filter(|(_, output)| is_replicated(output)).map(|(number, _)| number).collect();
+    if replicated.is_empty() {
+        return Vec::new();
+    }
+    let Some(run) = run_small(prepared) else { return Vec::new() };
+    let differing = replicated.into_iter().filter_map(|output| {
+        let ranks = run.outputs.iter().zip(0u32..);
+        let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs.get(output)?.clone()?)));
+        assemble_output(prepared, output, parts.collect()).err()
+    });
+    differing.filter(|diag| diag.code == codes::REPLICAS).collect()
+}
+
 /// A digest of what a small program computes of inputs that are whole numbers, whose sums do not depend on their order.
 fn digest_outputs(prepared: &PreparedProgram) -> Option<u64> {
+    let result = run_small(prepared)?;
+    let mut digest = FxHasher::default();
+    for outputs in &result.outputs {
+        outputs.iter().for_each(|output| output.as_ref().map(HostTensor::bytes).hash(&mut digest));
+    }
+    Some(digest.finish())
+}
+
+/// Runs a small program on whole numbers; `None` if it is too large, or fails.
+fn run_small(prepared: &PreparedProgram) -> Option<RunResult> {
     let instructions: usize = prepared.plans.iter().map(|plan| plan.inst_count()).sum();
     if instructions > MOST_INSTRUCTIONS || prepared.estimated_bytes() > MOST_BYTES {
         return None;
@@ -32,12 +65,7 @@ fn digest_outputs(prepared: &PreparedProgram) -> Option<u64> {
     let inputs = prepared.inputs.iter().enumerate();
     let whole: Vec<HostTensor> = inputs.map(|(number, input)| numbered_tensor(number, input)).collect();
     let parts = (0..prepared.ranks).map(|rank| rank_parts(prepared, &whole, rank)).collect();
-    let result = cpu::run_plans(prepared, parts).ok()?;
-    let mut digest = FxHasher::default();
-    for outputs in &result.outputs {
-        outputs.iter().for_each(|output| output.as_ref().map(HostTensor::bytes).hash(&mut digest));
-    }
-    Some(digest.finish())
+    cpu::run_plans(prepared, parts).ok()
 }
 
 /// The inputs of a rank.

@@ -4,6 +4,7 @@ mod advice;
 mod group_order;
 mod output_advice;
 mod queue_waste;
+mod replicas;
 mod tensor_writers;
 mod trusted;
 
@@ -86,6 +87,7 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, model: &Cost
         let more = examine_more_streams(program, prepared);
         streams.extend(more.checked);
         report.warnings.extend(more.warning);
+        report.warnings.extend(replicas::check_replicas(program, prepared));
         report.warnings.extend(check_wasted_time(prepared));
         report.warnings.extend(queue_waste::check_queue_waste(program, prepared, model));
         report.warnings.extend(group_order::check_group_order(prepared, model));
