@@ -3,7 +3,7 @@
 use super::files::{PlacedDiag, TextFiles};
 use super::fix::edited_lines;
 use super::visible::{self, ShownFile};
-use super::{Applicability, Diag, DiagLabel, Fix, Message, Severity, Span};
+use super::{Applicability, Diag, DiagLabel, Fix, Message, Severity, Span, TextEdit};
 use crate::diag::message;
 use codespan_reporting::diagnostic as cs;
 use codespan_reporting::term;
@@ -38,12 +38,18 @@ pub fn with_fix_notes(text: &str, diag: &Diag) -> Diag {
     shown
 }
 
-/// Returns true if a fix is an edit within the place that the diagnostic marks.
+/// Returns true if a fix is an edit within the place that the diagnostic marks, and a note has its words.
 fn is_marked(diag: &Diag, fix: &Fix) -> bool {
+    let is_noted = |edit: &TextEdit| {
+        diag.notes.iter().any(|note| note.as_str().contains(edit.text.trim_matches([',', ' ', '\n'])))
+    };
     match (&fix.edits[..], &diag.primary) {
         ([edit], Some(primary)) => {
             let is_insertion = edit.span.start == edit.span.end && edit.text.ends_with('\n');
-            !is_insertion && primary.span.start <= edit.span.start && edit.span.end <= primary.span.end
+            !is_insertion
+                && is_noted(edit)
+                && primary.span.start <= edit.span.start
+                && edit.span.end <= primary.span.end
         }
         _ => false,
     }

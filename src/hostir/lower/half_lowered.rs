@@ -6,7 +6,7 @@ use crate::diag::{Diag, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AxisLink, DeviceMesh, OpId, Program, TensorId, is_identifier, op_display_name, quoted_head, quoted_op,
-    quoted_statement,
+    quoted_statement, short_expr_text, word_of_dtype,
 };
 use crate::ops::comm::half_lowered_advice;
 use crate::ops::expected_types::result_advice;
@@ -24,13 +24,47 @@ pub(super) fn half_lowered_error(program: &Program, op: OpId, other: OpId) -> Di
     {
         return diag;
     }
-    let special = device_select_error(program, op).or_else(|| mesh_change_error(program, op));
+    let select = device_select_error(program, op);
+    let sent = if select.is_none() { transfer_advice(program, op) } else { None };
+    let special = select.or_else(|| mesh_change_error(program, op));
     let diag = special.unwrap_or_else(|| {
         let name = quoted_op(program, op);
         let message = message!("this `{}` moves data between devices without a Communication, in a program that has communications or loops", name);
         Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
     });
-    diag.with_label(program.op_span(other), label).with_note(reduced.unwrap_or_else(half_lowered_advice))
+    diag.with_label(program.op_span(other), label).with_note(sent.or(reduced).unwrap_or_else(half_lowered_advice))
+}
+
+/// The transfer of an operand that only another rank has.
+fn transfer_advice(program: &Program, op: OpId) -> Option<Message> {
+    let found = program.op(op);
+    let single = |tensor: TensorId| match program.tensor_mesh(tensor)?.devices.as_slice() {
+        &[rank] => Some(rank),
+        _ => None,
+    };
+    let result = found.output_tensors().next()?;
+    let (operand, from) = found.input_tensors().find_map(|tensor| {
+        let rank = single(tensor).filter(|&rank| Some(rank) != single(result))?;
+        Some((tensor, rank))
+    })?;
+    single(result).filter(|_| program.is_hir2())?;
+    let dtype = word_of_dtype(program.tensor(operand).dtype);
+    let extents: Vec<String> = program
+        .domains(operand)
+        .iter()
+        .filter(|domain| !domain.is_reduction())
+        .map(|domain| short_expr_text(program, domain.extent))
+        .collect();
+    let (name, mesh) = (program.tensor_name(operand), program.mesh_name(program.tensor(result).mesh));
+    let new = program.unused_tensor_name();
+    Some(
+        format!(
+            "send it: `{new}: {dtype}[{}] @{mesh} = alloc`, then `wait send_recv({name} -> {new}, root={from})`, and take \
+             `{new}` here",
+            extents.join(", ")
+        )
+        .into(),
+    )
 }
 
 /// The error for an op whose result is declared with another distribution over devices than its operands have, or one
@@ -207,7 +241,8 @@ fn mesh_change_error(program: &Program, op: OpId) -> Option<Diag> {
             everywhere
         ),
     };
-    Some(Diag::error(codes::HALF_LOWERED, program.op_span(op), message).with_note(note))
+    let diag = Diag::error(codes::HALF_LOWERED, program.op_span(op), message);
+    Some(if transfer_advice(program, op).is_some() { diag } else { diag.with_note(note) })
 }
 
 /// `first (rank 0)`, or `ranks 0, 1` in the printed form.

@@ -164,7 +164,7 @@ pub(crate) fn time_limit_advice() -> Message {
 }
 
 /// `3.2 GiB`
-fn size_text(bytes: u128) -> String {
+pub(crate) fn size_text(bytes: u128) -> String {
     const UNITS: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut unit = 0;
     let mut size = bytes as f64;

@@ -51,7 +51,7 @@ mod view_overlap;
 pub use attention_inst::AttentionInst;
 pub use axes::AxesTable;
 pub use budget::PlanLimits;
-pub(crate) use budget::{Deadline, PlanBudget, time_limit_advice};
+pub(crate) use budget::{Deadline, PlanBudget, size_text, time_limit_advice};
 pub use builder::PlanBuilder;
 pub use collective::{CollectiveTransfer, EqualShare, MemberRole, MemberSeat, TeamTransfers, WholeTensor};
 pub use compose::{ComposedKernel, ScratchStart, emit_running_sums, emit_sum, emit_take, rows_of_view, unsharded_view};

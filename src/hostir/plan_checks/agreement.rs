@@ -53,20 +53,28 @@ struct NamedSide {
     inst: InstId,
 }
 
-/// The error of two sides that do not agree.
-fn disagreement(prepared: &PreparedProgram, first: NamedSide, second: NamedSide, message: Message) -> Diag {
-    let [span, other] = [first, second].map(|side| {
+/// The error of two sides that do not agree, each with what it does.
+fn disagreement(
+    prepared: &PreparedProgram,
+    [first, second]: [NamedSide; 2],
+    message: Message,
+    [found, other]: [Message; 2],
+) -> Diag {
+    let [span, second_span] = [first, second].map(|side| {
         let plan = &prepared.plans[side.rank];
         prepared.labels.op_span(plan.inst(side.inst).origin.op)
     });
     Diag::error(codes::DISAGREEMENT, span, message)
-        .with_primary_text(side_text(prepared, first))
-        .with_label(other, side_text(prepared, second))
+        .with_primary_text(side_text(prepared, first, &found))
+        .with_label(second_span, side_text(prepared, second, &other))
 }
 
-fn side_text(prepared: &PreparedProgram, side: NamedSide) -> Message {
+/// `rank 1 at s=2: root 1`.
+fn side_text(prepared: &PreparedProgram, side: NamedSide, found: &Message) -> Message {
     let plan = &prepared.plans[side.rank];
-    message!("rank {}: {}", plan.rank, prepared.labels.origin_text(plan, plan.inst(side.inst).origin))
+    let iteration = prepared.labels.iteration_text(plan.iteration_of(plan.inst(side.inst).origin));
+    let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
+    message!("rank {}{}: {}", plan.rank, at, found)
 }
 
 /// Checks that the members of a collective agree.
@@ -94,8 +102,9 @@ fn check_kinds(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]) -> Result
                 describe_collective(&other.collective)
             );
             let note = agreement_note(&first.collective, &other.collective);
-            let error = disagreement(prepared, collective_side(first), collective_side(other), message);
-            return Err(error.with_note(note));
+            let sides = [first, other].map(collective_side);
+            let found = [first, other].map(|end| describe_collective(&end.collective));
+            return Err(disagreement(prepared, sides, message, found).with_note(note));
         }
         check_element_types(prepared, first, other)?;
     }
@@ -123,7 +132,8 @@ fn check_element_types(
                 other.rank,
                 quoted_type(two)
             );
-            Err(disagreement(prepared, collective_side(first), collective_side(other), message))
+            let found = [one, two].map(|dtype| message!("`{}`", quoted_type(dtype)));
+            Err(disagreement(prepared, [first, other].map(collective_side), message, found))
         }
         _ => Ok(()),
     }
@@ -179,7 +189,11 @@ pub(super) fn check_message(
     );
     let first = NamedSide { rank: send.rank, inst: send.inst };
     let second = NamedSide { rank: receive.rank, inst: receive.inst };
-    Err(disagreement(prepared, first, second, message))
+    let found = [
+        message!("sends {} elements of `{}`", source.len(), quoted_type(source.dtype)),
+        message!("receives {} of `{}`", target.len(), quoted_type(target.dtype)),
+    ];
+    Err(disagreement(prepared, [first, second], message, found))
 }
 
 /// A member's amount, in bytes.
@@ -220,7 +234,8 @@ fn check_collective_sizes(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]
                 other.side.rank,
                 other.bytes
             );
-            return Err(disagreement(prepared, one.side, other.side, message));
+            let found = [one, other].map(|side| format!("{} bytes", side.bytes).into());
+            return Err(disagreement(prepared, [one.side, other.side], message, found));
         }
     }
     let Some(receiver) = received.first() else { return Ok(()) };
@@ -237,5 +252,6 @@ fn check_collective_sizes(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]
         received.len(),
         receiver.bytes
     );
-    Err(disagreement(prepared, sender.side, receiver.side, message))
+    let found = [format!("sends {total} bytes in all").into(), format!("receives {} bytes", receiver.bytes).into()];
+    Err(disagreement(prepared, [sender.side, receiver.side], message, found))
 }

@@ -10,6 +10,7 @@ use crate::data::{HostTensor, has_room};
 use crate::diag::message;
 use crate::diag::{Diag, codes};
 use crate::lower::PreparedProgram;
+use crate::plan::size_text;
 use crate::plan_checks::walk::{NoClock, PlanWalk};
 use std::time::Instant;
 
@@ -30,7 +31,7 @@ pub(in crate::backend) fn check_room(bytes: u64) -> Result<(), Diag> {
     if usize::try_from(bytes).is_ok_and(has_room) {
         return Ok(());
     }
-    Err(Diag::global_error(codes::NO_MEMORY, message!("out of memory: the run needs {} bytes", bytes))
+    Err(Diag::global_error(codes::NO_MEMORY, message!("out of memory: the run needs {}", size_text(u128::from(bytes))))
         .with_note("reduce the sizes; `--check-only` and `--print-plan` show the memory that the plan needs"))
 }
 

@@ -424,7 +424,14 @@ impl<'a> ProgramReader<'a> {
         let file = self.file;
         let handle = match *file.expr(value) {
             ExprNode::Group(block) => self.read_group_ops(block, None, span)?,
-            ExprNode::Call(name, args) if self.is_post(name, args) => self.read_post(name, args, None, span)?,
+            ExprNode::Call(name, args) if self.is_post(name, args) => {
+                let word = self.name_text(name.name);
+                if HANDLELESS.contains(&word) {
+                    report::report_wait_for_nothing(word, span, name.span, self.diags);
+                    return None;
+                }
+                self.read_post(name, args, None, span)?
+            }
             ExprNode::Name(_) | ExprNode::Index(..) => self.waited_handle(value)?,
             ExprNode::Error => return None,
             ExprNode::Call(name, _) if !self.is_op_call(name) && !self.is_function(name) => {
@@ -468,6 +475,9 @@ impl<'a> ProgramReader<'a> {
         Some(())
     }
 }
+
+/// Ops that communicate on the stream, and that nothing waits for.
+const HANDLELESS: &[&str] = &["Dispatch", "Combine"];
 
 /// A few ops.
 type OpList = SmallVec<[OpId; 4]>;

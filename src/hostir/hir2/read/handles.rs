@@ -123,8 +123,8 @@ impl ProgramReader<'_> {
                 Some(number)
             }
             Some(meaning) => {
-                let post = self.post_into(name.name);
-                report_names::report_no_wait(self.name_text(name.name), meaning, post, name.span, self.diags);
+                let posts = (self.post_into(name.name), self.handles_of_tensor(name.name));
+                report_names::report_no_wait(self.name_text(name.name), meaning, posts, name.span, self.diags);
                 None
             }
             None => {
@@ -177,6 +177,28 @@ impl ProgramReader<'_> {
         self.tables.posted.as_ref().is_some_and(|posted| posted.contains(&name))
     }
 
+    /// The names of the communications and groups that send or receive a tensor or a part of it.
+    fn handles_of_tensor(&self, tensor: ast::Symbol) -> Vec<String> {
+        let (file, tensor) = (self.file, self.name_text(tensor));
+        let mut handles: Vec<String> = file
+            .stmts
+            .iter()
+            .filter_map(|stmt| {
+                let StmtForm::Assign { targets, value } = stmt.form else { return None };
+                let is_post = match *file.expr(value) {
+                    ExprNode::Group(_) => true,
+                    ExprNode::Call(name, args) => self.is_post(name, args),
+                    _ => false,
+                };
+                let text = self.source.get(file.expr_span(value).as_usize_range())?;
+                let ExprNode::Name(name) = *file.expr(file.targets[targets.start as usize].value) else { return None };
+                (is_post && transfers(text, tensor)).then(|| file.symbol_text(name).to_owned())
+            })
+            .collect();
+        handles.dedup();
+        handles
+    }
+
     /// The names of the communications and groups of the file.
     fn posted_names(&self) -> FxHashSet<ast::Symbol> {
         let file = self.file;
@@ -200,6 +222,17 @@ impl ProgramReader<'_> {
         });
         names.collect()
     }
+}
+
+/// Whether the text of a communication or group sends or receives a tensor: `allgather(A -> G)`, `recv(G[s], ..)`.
+fn transfers(text: &str, tensor: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut places = text.match_indices(tensor);
+    places.any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + tensor.len()..]);
+        let is_operand = before.trim_end().ends_with(['(', '>']);
+        is_operand && !after.starts_with(is_word)
+    })
 }
 
 /// `h[i, j]`, `h[:]`, `h[own]`.

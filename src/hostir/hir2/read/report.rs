@@ -548,6 +548,18 @@ pub(super) fn report_wait_in_group(whole: Span, post: Span, diags: &mut Diags) {
     );
 }
 
+/// `wait Dispatch(..)`: an edit removes the `wait`.
+pub(super) fn report_wait_for_nothing(op: &str, whole: Span, post: Span, diags: &mut Diags) {
+    let word = Span { start: whole.start, end: post.start };
+    let message = message!("`{}` has no handle that `wait` could wait for", PartKind::Op.quote(op));
+    let fix = Fix::replacement("leave the `wait` out", word, "");
+    diags.push(
+        Diag::error(codes::WRONG_KIND, word, message)
+            .with_note("write it without `wait`: what follows on its stream runs after it")
+            .with_fix(Fix { applicability: Applicability::Untried, ..fix }),
+    );
+}
+
 pub(super) fn report_wait(span: Span, diags: &mut Diags) {
     push(
         diags,

@@ -226,8 +226,18 @@ pub(super) struct WritingPost {
     pub(super) text: String,
 }
 
-/// Reports `wait` in front of anything but a communication.
-pub(super) fn report_no_wait(text: &str, meaning: Meaning, post: Option<WritingPost>, span: Span, diags: &mut Diags) {
+/// The maximum number of handles that a note proposes.
+const MOST_HANDLES: usize = 2;
+
+/// Reports `wait` in front of anything but a communication: of a tensor the post that writes it, and the handles of all
+/// that transfer it.
+pub(super) fn report_no_wait(
+    text: &str,
+    meaning: Meaning,
+    (post, handles): (Option<WritingPost>, Vec<String>),
+    span: Span,
+    diags: &mut Diags,
+) {
     let message =
         message!("`{}` is {}, but `wait` needs a communication", PartKind::Word.quote(text), describe_meaning(meaning));
     let diag = Diag::error(codes::WRONG_KIND, span, message);
@@ -246,6 +256,11 @@ pub(super) fn report_no_wait(text: &str, meaning: Meaning, post: Option<WritingP
             statement.clone(),
             statement
         )),
+        (Meaning::Tensor(_), None) if (1..=MOST_HANDLES).contains(&handles.len()) => {
+            let waits: Vec<String> = handles.iter().map(|handle| format!("`wait {handle}`")).collect();
+            let waits = waits.join(" or ");
+            diag.with_note(message!("write {}: a `wait` names the communication, not what it transfers", waits))
+        }
         _ => diag.with_note("a communication gets a name where it is posted: `h = send(..)`"),
     };
     diags.push(diag);

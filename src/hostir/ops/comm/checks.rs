@@ -1,12 +1,14 @@
 //! V40 to V45: communications: teams, roots, peers, reduce operations.
 
 use super::links::{has_root, is_reducing_kind};
+use super::root_advice::with_team_of_root;
 use crate::diag::message;
 use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes};
 use crate::ir::places::{smallest_duplicate, with_declaration};
+use crate::ir::scalar_names::loop_index;
 use crate::ir::{
-    AttrKey, CommBackend, OpId, Program, RootAs, TEAM_CUT, TensorId, bare_head, quoted_argument, quoted_team,
-    quoted_word,
+    AttrKey, CommBackend, OpId, Program, RankScalars, RootAs, TEAM_CUT, TensorId, bare_head, branch_condition,
+    enclosing_ops, quoted_argument, quoted_team, quoted_word,
 };
 
 /// Communication: team, root, reduce operation.
@@ -118,7 +120,16 @@ fn check_members(program: &Program, id: OpId, team: &[i64], diags: &mut Diags) {
     }
 }
 
-/// V41: the devices of a mesh are in the team.
+/// Returns true if a statement is in a branch that only some ranks take.
+fn is_chosen_by_rank(program: &Program, id: OpId) -> bool {
+    let scalars = RankScalars::new(program);
+    let around = enclosing_ops(program, id).into_iter();
+    around
+        .filter_map(|around| branch_condition(program, around))
+        .any(|condition| scalars.is_dependent(program, condition))
+}
+
+/// V41: the devices of a mesh are in the team, unless a branch chooses the ranks.
 fn check_in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team: &[i64], diags: &mut Diags) {
     let Some(mesh) = program.tensor_mesh(tensor) else { return };
     if mesh.devices.iter().map(|&device| i64::from(device)).eq(team.iter().copied()) {
@@ -127,7 +138,9 @@ fn check_in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team
     let mut sorted = team.to_vec();
     sorted.sort_unstable();
     let mut devices = mesh.devices.iter();
-    if let Some(device) = devices.find(|&&device| sorted.binary_search(&i64::from(device)).is_err()) {
+    if let Some(device) = devices.find(|&&device| sorted.binary_search(&i64::from(device)).is_err())
+        && !is_chosen_by_rank(program, id)
+    {
         let name = program.quoted_tensor(tensor);
         let mesh = program.quoted_mesh(program.tensor(tensor).mesh);
         let message = message!("device {} of the {}'s mesh is not in the team", device, side);
@@ -185,7 +198,15 @@ fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, dia
             ),
             RootAs::Rank => (message!("root {} is not in the team", root), message!("the team is {}", list)),
         };
-        diags.push(Diag::error(codes::ROOT, span, message).with_note(note));
+        let diag = Diag::error(codes::ROOT, span, message).with_note(note);
+        diags.push(match counted {
+            RootAs::Position => diag,
+            RootAs::Rank => {
+                let mut around = enclosing_ops(program, id).into_iter().map(|around| program.op(around.op));
+                let index = around.find_map(|op| loop_index(program, op)).map(|index| program.name(index));
+                with_team_of_root(program, program.op(id), root, team.len(), index, diag)
+            }
+        });
     }
 }
 

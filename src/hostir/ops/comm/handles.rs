@@ -4,7 +4,7 @@
 //! The host knows all elements when it reaches a statement, so posts and Waits are matched when the plan is made.
 
 use super::lowering::require_rank;
-use crate::diag::{Diag, Message, PartKind, Quoted, codes, message};
+use crate::diag::{Diag, Fix, Message, PartKind, Quoted, codes, message};
 use crate::ir::{
     AttrKey, OffsetExpr, OpId, Program, RankScalars, Value, bare_head, branch_condition, depends_on_scalar,
     enclosing_ops, handle_element_phrase, handle_phrase, quoted_wait, short_expr_text, upper_bound,
@@ -68,9 +68,9 @@ fn started_again(cx: &PlanBuilder<'_>, number: u32) -> Diag {
         }
         _ => message!("add {} before the second start", wait),
     };
-    let diag = cx.error_here(codes::POSTS, message).with_note(advice);
+    let diag = cx.error_here(codes::POSTS, message).with_fix(Fix::in_words(advice));
     match cx.is_in_loop() {
-        true => diag.with_note(array_advice(cx.program, spoken.as_deref().unwrap_or("h"))),
+        true => diag.with_fix(Fix::in_words(array_advice(cx.program, spoken.as_deref().unwrap_or("h")))),
         false => diag,
     }
 }
@@ -152,14 +152,14 @@ fn not_started(cx: &PlanBuilder<'_>, number: u32, element: Option<i64>) -> Diag 
         Some(span) => diag.with_label(span, message!("the {} names this communication", bare_head("Wait"))),
         None => diag,
     };
-    match element.map_or_else(|| missing_start_note(cx, number), |_| None) {
-        Some(note) => diag.with_note(note),
+    match element.map_or_else(|| missing_start(cx, number), |_| None) {
+        Some(missing) => diag.with_note(missing.reason).with_fix(Fix::in_words(missing.repair)),
         None => diag,
     }
 }
 
 /// The reason why nothing was started: the steps of the loop that do, or the condition that does not hold on this rank.
-fn missing_start_note(cx: &PlanBuilder<'_>, number: u32) -> Option<Message> {
+fn missing_start(cx: &PlanBuilder<'_>, number: u32) -> Option<MissingStart> {
     let program = cx.program;
     let name = program.written_handle(number).filter(|_| program.is_hir2())?;
     let posts = cx.communications.posts_of_handle(number)?;
@@ -169,8 +169,10 @@ fn missing_start_note(cx: &PlanBuilder<'_>, number: u32) -> Option<Message> {
         let mut conditions = around.into_iter().filter_map(|around| branch_condition(program, around));
         let condition = conditions.find(|condition| scalars.is_dependent(program, *condition))?;
         let condition = short_expr_text(program, condition);
-        let meant = format!("if {condition}: wait {name}");
-        return Some(format!("`{name}` is started only where `{condition}`: write `{meant}`").into());
+        return Some(MissingStart {
+            reason: format!("`{name}` is started only where `{condition}`"),
+            repair: format!("write `if {condition}: wait {name}`"),
+        });
     };
     let (&(index, here), &(same, started)) = (cx.loop_indices().last()?, last.indices.last()?);
     let around = enclosing_ops(program, last.op);
@@ -185,14 +187,19 @@ fn missing_start_note(cx: &PlanBuilder<'_>, number: u32) -> Option<Message> {
     let index_text = program.name(index);
     let end = OffsetExpr { offset: bound.offset.checked_add(lag)?, ..bound }.short_text(program);
     let condition = short_expr_text(program, condition);
-    Some(
-        format!(
+    Some(MissingStart {
+        reason: format!(
             "`{name}` was last started at {index_text}={started}, where `{condition}` held last, and waited for at \
-             {index_text}={last_wait}: let the loop end there, `for {index_text} in {end}:`, or wait in \
-             `if {index_text} < {end}:`"
-        )
-        .into(),
-    )
+             {index_text}={last_wait}"
+        ),
+        repair: format!("let the loop end there, `for {index_text} in {end}:`, or wait in `if {index_text} < {end}:`"),
+    })
+}
+
+/// Why nothing was started, and what may be written.
+struct MissingStart {
+    reason: String,
+    repair: String,
 }
 
 fn element_not_started(cx: &PlanBuilder<'_>, number: u32, element: i64) -> Diag {

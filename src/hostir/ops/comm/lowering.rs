@@ -131,7 +131,13 @@ fn no_memory_error(cx: &PlanBuilder<'_>, tensor: TensorId) -> Diag {
 pub(super) fn require_no_group(cx: &PlanBuilder<'_>) -> Result<(), Diag> {
     match cx.communications.open_group() {
         Some(_) => {
-            Err(cx.error_here(codes::POSTS, message!("a {} can only contain sends and receives", coalescing_group())))
+            let message = message!("a {} can only contain sends and receives", coalescing_group());
+            let note = Message::advice(
+                "start the collective before or after the group",
+                "start it outside: collectives go on beside each other until their own `wait`s, as in \
+                 `h = allgather(A -> G)` and `g = allreduce(X -> Y)`",
+            );
+            Err(cx.error_here(codes::POSTS, message).with_note(note))
         }
         None => Ok(()),
     }
@@ -233,7 +239,8 @@ fn root_position(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, team: &[u3
             RootAs::Rank => format!("the root {root} is not in the team {team:?}"),
             RootAs::Position => format!("the root {root} is not a position in the team {team:?}"),
         };
-        with_team_of_root(cx.program, op, root, team.len(), cx.error_here(codes::TEAM, message))
+        let step = cx.loop_indices().last().map(|(index, _)| cx.program.name(*index));
+        with_team_of_root(cx.program, op, root, team.len(), step, cx.error_here(codes::TEAM, message))
     })
 }
 

@@ -4,7 +4,15 @@ use crate::diag::{Diag, Message, message};
 use crate::ir::{AttrKey, MeshCoordinate, Op, Program, RootAs, TensorId, quoted_argument, short_expr_text};
 
 /// Adds to the error about a root that is not in the team what its number means.
-pub(super) fn with_team_of_root(program: &Program, op: &Op, root: i64, members: usize, diag: Diag) -> Diag {
+/// `step` is the index of the loop around it.
+pub(super) fn with_team_of_root(
+    program: &Program,
+    op: &Op,
+    root: i64,
+    members: usize,
+    step: Option<&str>,
+    diag: Diag,
+) -> Diag {
     if program.root_as(op) == RootAs::Position {
         return diag.with_note(message!("a position is from 0 to {}", members.saturating_sub(1)));
     }
@@ -19,17 +27,18 @@ pub(super) fn with_team_of_root(program: &Program, op: &Op, root: i64, members: 
     }
     match (0..members as i64).contains(&root) {
         true => diag.with_note(message!("write `{}` if the root is counted from 0 in the team", position)),
-        false => diag.with_note(last_root_note(program, op, members)),
+        false => diag.with_note(last_root_note(program, op, members, step)),
     }
 }
 
 /// The numbers that a root may have, for one that no rank has.
-fn last_root_note(program: &Program, op: &Op, members: usize) -> Message {
+fn last_root_note(program: &Program, op: &Op, members: usize, step: Option<&str>) -> Message {
     let last = members.saturating_sub(1);
     let root = op.expr_attr(AttrKey::Root).map(|root| short_expr_text(program, root)).unwrap_or_default();
+    let meant = step.map_or_else(String::new, |step| format!("; write `root={step}` for another one in each step"));
     Message::advice(
         format!("ranks count from 0: the last of {members} is {last}"),
-        format!("ranks count from 0, so the last of {members} is {last}: `root={root}` names none of them"),
+        format!("ranks count from 0, so the last of {members} is {last}: `root={root}` names none of them{meant}"),
     )
 }
 
