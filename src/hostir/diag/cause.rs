@@ -15,6 +15,40 @@ pub enum Cause {
     NewNames(Vec<String>),
     /// Elements that are read before anything has written them.
     Unwritten(UnwrittenPlace),
+    /// A send and a receive that should be the two sides of one message, but name other ranks.
+    Peers(PeerMismatch),
+    /// Members of a team that compute different teams at one statement.
+    Teams,
+    /// The members of a team that start a collective which the others never start.
+    Members(Vec<i64>),
+    /// Messages from one rank to another that are more than the other side has.
+    Counts(CountMismatch),
+}
+
+/// The two sides of messages that are not equally many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CountMismatch {
+    /// A message that the other side lacks.
+    pub posted: Span,
+    /// A message of the other side; `None` if it has none.
+    pub answered: Option<Span>,
+    /// The rank that has more, and the other one.
+    pub ranks: [u32; 2],
+    /// True if the first rank sends.
+    pub sends: bool,
+}
+
+/// A message to or from a rank, which names another rank in its own one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerMismatch {
+    /// The message of the first rank.
+    pub posted: Span,
+    /// That of the second one.
+    pub answered: Span,
+    /// Both ranks: the first names the second.
+    pub ranks: [u32; 2],
+    /// The rank that the second one names.
+    pub found: u32,
 }
 
 /// Elements of a tensor's memory that are read before anything has written them.

@@ -17,7 +17,7 @@ mod panic;
 pub mod render;
 pub mod visible;
 
-pub use cause::{Cause, Race, SkewPlaces, UnwrittenPlace};
+pub use cause::{Cause, CountMismatch, PeerMismatch, Race, SkewPlaces, UnwrittenPlace};
 pub use count::count_text;
 pub use fix::{Applicability, Fix, TextEdit};
 pub use hostir_grammar::Span;
@@ -159,28 +159,42 @@ impl Diag {
     pub fn race(&self) -> Option<Race> {
         match self.cause.as_deref()? {
             Cause::Race(race) => Some(*race),
-            Cause::Aborted(_) | Cause::Skew(_) | Cause::NewNames(_) | Cause::Unwritten(_) => None,
+            _ => None,
         }
     }
     /// The elements that are read before anything has written them, if it reports such.
     pub fn unwritten_place(&self) -> Option<&UnwrittenPlace> {
         match self.cause.as_deref()? {
             Cause::Unwritten(place) => Some(place),
-            Cause::Aborted(_) | Cause::Race(_) | Cause::Skew(_) | Cause::NewNames(_) => None,
+            _ => None,
         }
     }
     /// The loop that is to be skewed, if it reports one.
     pub fn skew(&self) -> Option<&SkewPlaces> {
         match self.cause.as_deref()? {
             Cause::Skew(skew) => Some(skew),
-            Cause::Aborted(_) | Cause::Race(_) | Cause::NewNames(_) | Cause::Unwritten(_) => None,
+            _ => None,
+        }
+    }
+    /// The two sides of a message that name other ranks, if it reports such.
+    pub fn peer_mismatch(&self) -> Option<PeerMismatch> {
+        match self.cause.as_deref()? {
+            Cause::Peers(mismatch) => Some(*mismatch),
+            _ => None,
+        }
+    }
+    /// The members that start a collective which others never start, if it reports such.
+    pub fn started_members(&self) -> Option<&[i64]> {
+        match self.cause.as_deref()? {
+            Cause::Members(members) => Some(members),
+            _ => None,
         }
     }
     /// The names that its notes propose for results of statements that the text does not have.
     pub fn new_names(&self) -> &[String] {
         match self.cause.as_deref() {
             Some(Cause::NewNames(names)) => names,
-            Some(Cause::Aborted(_) | Cause::Race(_) | Cause::Skew(_) | Cause::Unwritten(_)) | None => &[],
+            _ => &[],
         }
     }
     /// Adds a repair.

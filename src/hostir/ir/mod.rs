@@ -87,7 +87,7 @@ pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
 pub use scalar_dependence::depends_on_scalar;
 pub use scalar_names::{FreeName, NameFinding, free_names, scan_names, sub_expressions};
-pub use shifted_peer::ShiftedPeer;
+pub use shifted_peer::{ChildPeer, NeighbourTeam, ShiftedPeer};
 pub use short_expr::{short_expr_text, wrapped_parts};
 pub use sized_mesh::{GivenSizes, MeshSize, MeshSizeSource, MeshTextPiece, SizedMeshes};
 pub use statement_label::{handle_element_phrase, handle_label, handle_phrase, op_display_name, statement_label};

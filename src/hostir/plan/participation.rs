@@ -7,7 +7,7 @@
 use super::PlanBuilder;
 use super::issued_communications::HandlePost;
 use crate::diag::{Diag, codes, message};
-use crate::ir::{AttrKey, Op, OpId, RunsOn, TEAM_CUT, TensorId, Value, quoted_head, quoted_team};
+use crate::ir::{AttrKey, NeighbourTeam, Op, OpId, RunsOn, TEAM_CUT, TensorId, Value, quoted_head, quoted_team};
 use rustc_hash::FxHashSet;
 
 impl PlanBuilder<'_> {
@@ -90,7 +90,16 @@ impl PlanBuilder<'_> {
             return diag;
         }
         let team = quoted_team(team);
-        diag.with_note(message!("the team is {} here; leave the communication out with `{}`", team, quoted_head("IF")))
+        let neighbours = NeighbourTeam::of_op(self.program, op).filter(|team| team.divides(self.env.ranks));
+        match neighbours.filter(|_| self.program.is_hir2()) {
+            Some(neighbours) => diag.with_note(message!(
+                "the team is {} here, and another one on each rank: all members of a team compute the same one, as in `{}`",
+                team,
+                neighbours.group_text()
+            )),
+            None => diag
+                .with_note(message!("the team is {} here; leave the communication out with `{}`", team, quoted_head("IF"))),
+        }
     }
 
     /// The element of an array of handles that a statement names; `None` if it names none.

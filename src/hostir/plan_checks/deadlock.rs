@@ -1,36 +1,26 @@
 //! The deadlock report: the ranks that wait for each other, with lines and iterations.
 
+use super::deadlock_cause::{BlockedWait, DeadlockCause, blocked_origin, find_cause};
 use super::queues::RankQueues;
 use crate::diag::codes::DEADLOCK;
 use crate::diag::message;
-use crate::diag::{Diag, Message};
+use crate::diag::{Cause, Diag, Message};
 use crate::ir::{MessageDirection, MessageProtocol, bare_head, quoted_argument, quoted_team};
 use crate::lower::PreparedProgram;
-use crate::plan::MessageHeader;
-use crate::plan::{InstId, InstOrigin, MatchedCommunicator};
+use crate::plan::{InstId, MatchedCommunicator, MessageHeader};
 use std::collections::BTreeSet;
 
 /// The number of notes that are written out; the rest is counted.
 const MOST_NOTES: usize = 16;
+
+/// The same after a note with the cause.
+const FEW_NOTES: usize = 4;
 
 /// The number of waits that have labels.
 const MOST_WAITS: usize = 4;
 
 /// The number of labels: waits, and messages of groups.
 const MOST_LABELS: usize = 8;
-
-/// One thing a rank waits for.
-struct BlockedWait {
-    rank: usize,
-    /// Instruction to name.
-    inst: InstId,
-    /// A description of the missing event, for the message.
-    text: Message,
-    /// Ranks it waits for.
-    others: Vec<usize>,
-    /// The sends and receives of a group that have no peer yet.
-    messages: Vec<InstId>,
-}
 
 /// The report for a state in which no rank can continue.
 pub(super) fn report_deadlock(
@@ -68,80 +58,96 @@ pub(super) fn report_deadlock(
             diag = diag.with_label(prepared.labels.op_span(op), text);
         }
     }
-    for entry in blocked.iter().take(MOST_NOTES) {
+    let reason = find_reason(prepared, &blocked, cycle.as_deref(), ranks);
+    if let Some((rank, inst, text)) = reason.other {
+        let op = ranks[rank].inst(inst).origin.op;
+        if !shown.contains(&op) {
+            diag = diag.with_label(prepared.labels.op_span(op), text);
+        }
+    }
+    diag.cause = reason.data.map(Box::new);
+    diag.notes = reason.notes;
+    let most = if reason.is_cause { FEW_NOTES } else { MOST_NOTES };
+    for entry in blocked.iter().take(most) {
         let place = prepared.labels.origin_text(ranks[entry.rank].plan, blocked_origin(entry, ranks));
         diag = diag.with_note(message!("rank {} waits in {} for {}", entry.rank, place, entry.text));
     }
-    if blocked.len() > MOST_NOTES {
-        diag = diag.with_note(message!("and {} more", blocked.len() - MOST_NOTES));
-    }
-    let cause = find_cause(&blocked, ranks);
-    let is_known = cause.is_some();
-    if let Some(DeadlockCause { note, other }) = cause {
-        diag.notes.push(note);
-        if let Some((rank, inst, text)) = other {
-            let op = ranks[rank].inst(inst).origin.op;
-            if !shown.contains(&op) {
-                diag = diag.with_label(prepared.labels.op_span(op), text);
-            }
-        }
+    if blocked.len() > most {
+        diag = diag.with_note(message!("and {} more", blocked.len() - most));
     }
     match cycle {
-        Some(cycle) => {
-            let mut diag = diag.with_note(cycle_text(prepared, &cycle, ranks));
-            if !is_known && cycle.iter().all(|entry| waits_for_message(entry, ranks)) {
-                diag = diag.with_note(group_advice());
-            }
-            match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
-                Some(note) => diag.with_note(note).with_note(message!(
-                    "or use `{}`; `--map-backend=NCCL=CUDA` runs it with copies, too",
-                    quoted_argument("backend", "NCCL")
-                )),
-                None => diag,
-            }
-        }
-        None => match finished_ranks(&blocked, ranks) {
-            Some(text) => {
-                let diag = diag.with_note(text);
-                match blocked.iter().any(|entry| waits_for_members(entry, ranks)) {
-                    true => diag.with_note(absent_members_advice(&blocked, ranks)),
-                    false => diag,
-                }
-            }
-            None => diag,
-        },
+        Some(cycle) if !reason.is_cause => diag.with_note(cycle_text(prepared, &cycle, ranks)),
+        _ => diag,
     }
 }
 
-/// The cause of a deadlock.
-struct DeadlockCause {
-    note: Message,
+/// What is said before the waits.
+#[derive(Default)]
+struct DeadlockReason {
+    notes: Vec<Message>,
+    /// True if that explains all of the deadlock, otherwise it is about the repair.
+    is_cause: bool,
     /// An instruction of a rank that the others do not wait in, and its label.
     other: Option<(usize, InstId, Message)>,
+    data: Option<Cause>,
 }
 
-/// The cause of a deadlock, if it is not the order of the communications.
-fn find_cause(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<DeadlockCause> {
-    let team = team_note(blocked, ranks).or_else(|| team_order_note(blocked, ranks));
-    let team = team.map(|note| DeadlockCause { note, other: None });
-    team.or_else(|| mixed_backend_cause(blocked, ranks)).or_else(|| missing_message_cause(blocked, ranks))
+fn find_reason(
+    prepared: &PreparedProgram,
+    blocked: &[BlockedWait],
+    cycle: Option<&[&BlockedWait]>,
+    ranks: &[&RankQueues<'_>],
+) -> DeadlockReason {
+    if let Some(DeadlockCause { note, other, data }) = find_cause(prepared, blocked, ranks) {
+        return DeadlockReason { notes: vec![note], is_cause: true, other, data };
+    }
+    let notes = match cycle {
+        Some(cycle) => match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
+            Some(note) => {
+                let other = message!(
+                    "or use `{}`; `--map-backend=NCCL=CUDA` runs it with copies, too",
+                    quoted_argument("backend", "NCCL")
+                );
+                vec![note, other]
+            }
+            None if cycle.iter().all(|entry| waits_for_message(entry, ranks)) => vec![group_advice()],
+            None => Vec::new(),
+        },
+        None => finished_notes(blocked, ranks),
+    };
+    let started = started_members(blocked, ranks);
+    let is_absent = cycle.is_none() && !started.is_empty() && finished_ranks(blocked, ranks).is_some();
+    let data = is_absent.then_some(Cause::Members(started));
+    DeadlockReason { notes, data, ..DeadlockReason::default() }
+}
+
+/// The ranks that have finished while others wait for them, and the repair of a collective that they do not start.
+fn finished_notes(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Vec<Message> {
+    let Some(finished) = finished_ranks(blocked, ranks) else { return Vec::new() };
+    let mut notes = vec![finished.into()];
+    if blocked.iter().any(|entry| waits_for_members(entry, ranks)) {
+        notes.push(absent_members_advice(blocked, ranks));
+    }
+    notes
 }
 
 /// The repair of a collective that some members never start.
 fn absent_members_advice(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Message {
-    let mut started: Vec<i64> =
-        blocked.iter().filter(|entry| waits_for_members(entry, ranks)).map(|entry| entry.rank as i64).collect();
-    started.sort_unstable();
-    started.dedup();
+    let started = started_members(blocked, ranks);
     let all = "all members of a team start its collectives: start this one on every path";
     match started.len() {
         0 | 1 => all.into(),
-        _ => message!(
-            "{}, or name those that do start it, `{}`, with tensors on a mesh of these devices",
-            all,
-            team_argument(&started)
-        ),
+        _ => message!("{}, or name those that do start it, `{}`", all, team_argument(&started)),
     }
+}
+
+/// The ranks that wait for others to start a collective.
+fn started_members(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Vec<i64> {
+    let waiting = blocked.iter().filter(|entry| waits_for_members(entry, ranks));
+    let mut started: Vec<i64> = waiting.map(|entry| entry.rank as i64).collect();
+    started.sort_unstable();
+    started.dedup();
+    started
 }
 
 /// `team=[0, 1]`, or `team=(0 1)`.
@@ -149,27 +155,9 @@ fn team_argument(devices: &[i64]) -> Message {
     message!("team={}", quoted_team(devices))
 }
 
-/// The messages with which a rank is in a deadlock: those of its groups, and the one that it waits in.
-fn open_messages(blocked: &[BlockedWait]) -> impl Iterator<Item = (usize, InstId)> {
-    let open = blocked.iter().flat_map(|entry| entry.messages.iter().map(move |inst| (entry.rank, *inst)));
-    open.chain(blocked.iter().map(|entry| (entry.rank, entry.inst)))
-}
-
-/// The messages of a plan in the other direction than a message of another rank, with their headers.
-fn other_sides(queues: &RankQueues<'_>, own: MessageHeader) -> impl Iterator<Item = (InstId, MessageHeader)> {
-    let sends = !own.direction.is_send();
-    let messages = queues.plan.cursor().filter_map(|(id, inst)| Some((id, *inst.kind.message()?)));
-    messages.filter(move |(_, message)| message.direction.is_send() == sends)
-}
-
 /// Returns true if a rank waits for others to start a collective.
 fn waits_for_members(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> bool {
     entry.messages.is_empty() && !waits_for_message(entry, ranks)
-}
-
-/// The origin of the instruction in which a rank waits.
-fn blocked_origin(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> InstOrigin {
-    ranks[entry.rank].inst(entry.inst).origin
 }
 
 /// Waits for the communications of a communicator.
@@ -182,7 +170,12 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
             let unfinished = ranks[rank].inst(inst);
             let Some(collective) = unfinished.kind.collective() else { continue };
             let others = absent_members(of_all, ranks);
-            let text = message!("{} to start this {}", rank_names(&others), bare_head(collective.kind.name()));
+            let text = message!(
+                "{} to start this {}{}",
+                rank_names(&others),
+                bare_head(collective.kind.name()),
+                team_text(&of_all.communicator.team, ranks.len())
+            );
             blocked.push(BlockedWait { rank, inst, text, others, messages: Vec::new() });
             continue;
         }
@@ -204,157 +197,13 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
     blocked
 }
 
-/// Explains that two ranks name the members of one team in other orders, which makes two communicators.
-fn team_order_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
-    let teams = || blocked.iter().filter_map(|entry| Some((entry.rank, waited_team(entry, ranks)?)));
-    let sorted = |team: &[i64]| {
-        let mut members = team.to_vec();
-        members.sort_unstable();
-        members
-    };
-    let (rank, team) = teams().next()?;
-    let (other_rank, other) = teams().find(|(_, other)| *other != team && sorted(other) == sorted(&team))?;
-    Some(message!(
-        "rank {} names the team {}, and rank {} {}: these are two communicators; write the members in one order",
-        rank,
-        quoted_team(&team),
-        other_rank,
-        quoted_team(&other)
-    ))
-}
-
-/// Explains that one side of a message is on a stream, and the other one on a communicator.
-fn mixed_backend_cause(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<DeadlockCause> {
-    open_messages(blocked).find_map(|(rank, inst)| {
-        let own = *ranks[rank].inst(inst).kind.message()?;
-        let (peer, me) = (*ranks.get(own.peer as usize)?, ranks[rank].plan.rank);
-        let on_stream = own.comm.is_none();
-        let answers: Vec<(InstId, MessageHeader)> =
-            other_sides(peer, own).filter(|(_, answer)| answer.peer == me).collect();
-        let has_answer = answers.iter().any(|(_, answer)| answer.comm.is_none() == on_stream);
-        let &(other, _) = answers.first().filter(|_| !has_answer)?;
-        let [does, answered] = if own.direction.is_send() { ["sends", "receives"] } else { ["receives", "sends"] };
-        let [with, with_other] = if on_stream { ["CUDA", "NCCL"] } else { ["NCCL", "CUDA"] };
-        let note = message!(
-            "rank {} {} with `{}`, and rank {} {} with `{}`: give both sides one of them",
-            me,
-            does,
-            quoted_argument("backend", with),
-            own.peer,
-            answered,
-            quoted_argument("backend", with_other)
-        );
-        let text = message!("rank {} {} with `{}`", own.peer, answered, quoted_argument("backend", with_other));
-        Some(DeadlockCause { note, other: Some((own.peer as usize, other, text)) })
-    })
-}
-
-/// Explains that a rank sends more messages to another one in the whole program than that one receives from it, or
-/// receives more than that one sends.
-fn missing_message_cause(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<DeadlockCause> {
-    open_messages(blocked).find_map(|(rank, inst)| {
-        let own = *ranks[rank].inst(inst).kind.message().filter(|message| message.comm.is_some())?;
-        let (peer, me) = (*ranks.get(own.peer as usize)?, ranks[rank].plan.rank);
-        let posted = count_messages(ranks[rank], own.direction.is_send(), own.peer);
-        let answered = count_messages(peer, !own.direction.is_send(), me);
-        if posted <= answered {
-            return None;
-        }
-        let [does, answers, missing] = match own.direction.is_send() {
-            true => ["sends to", "receives from", "recv"],
-            false => ["receives from", "sends to", "send"],
-        };
-        let others: Vec<(InstId, MessageHeader)> =
-            other_sides(peer, own).filter(|(_, answer)| answer.comm.is_some()).collect();
-        if answered == 0
-            && let Some(&(other, answer)) = others.iter().find(|(_, answer)| is_unanswered(peer, *answer, ranks))
-        {
-            let note = message!(
-                "rank {} {} rank {}, but rank {} {} rank {}: the two sides of a message have to name each other",
-                me,
-                does,
-                own.peer,
-                own.peer,
-                answers,
-                answer.peer
-            );
-            let text = message!("rank {} {} rank {} here", own.peer, answers, answer.peer);
-            return Some(DeadlockCause { note, other: Some((own.peer as usize, other, text)) });
-        }
-        let note = message!(
-            "rank {} {} rank {} {}, but rank {} {} rank {} {}: a {} there is missing, or this one is too many",
-            me,
-            does,
-            own.peer,
-            times_text(posted),
-            own.peer,
-            answers,
-            rank,
-            times_text(answered),
-            message_word(missing)
-        );
-        let other = others.iter().find(|(_, answer)| answer.peer == me).map(|&(other, _)| {
-            let text = message!("rank {} {} rank {} here, {}", own.peer, answers, me, times_text(answered));
-            (own.peer as usize, other, text)
-        });
-        Some(DeadlockCause { note, other })
-    })
-}
-
-/// Returns true if a rank posts more messages like one of its own than its peer answers.
-fn is_unanswered(queues: &RankQueues<'_>, own: MessageHeader, ranks: &[&RankQueues<'_>]) -> bool {
-    let posted = count_messages(queues, own.direction.is_send(), own.peer);
-    let peer = ranks.get(own.peer as usize);
-    peer.is_none_or(|peer| posted > count_messages(peer, !own.direction.is_send(), queues.plan.rank))
-}
-
-/// `recv`, or `P2PCommunication` of the other direction.
-fn message_word(word: &'static str) -> Message {
-    Message::advice(format!("P2PCommunication of type {word}"), format!("`{word}`"))
-}
-
-fn times_text(count: usize) -> String {
-    match count {
-        0 => "never".to_owned(),
-        1 => "once".to_owned(),
-        _ => format!("{count} times"),
+/// `` of the team `[0, 1]` ``, unless it has all ranks.
+fn team_text(team: &[u32], ranks: usize) -> Message {
+    if team.len() == ranks {
+        return Message::default();
     }
-}
-
-/// The number of a plan's sends to, or receives from, a rank on communicators.
-fn count_messages(queues: &RankQueues<'_>, sends: bool, rank: u32) -> usize {
-    let messages = queues.plan.iter().filter_map(|inst| inst.kind.message().copied());
-    let counted = messages
-        .filter(|message| message.comm.is_some() && message.direction.is_send() == sends && message.peer == rank);
-    counted.count()
-}
-
-/// Explains that two ranks which run one statement compute different teams there, although each team has both.
-fn team_note(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<Message> {
-    let mut waits = blocked.iter().filter_map(|entry| Some((entry, waited_team(entry, ranks)?)));
-    let (first, team) = waits.next()?;
-    let (second, other) = waits.find(|(second, other)| {
-        blocked_origin(first, ranks).op == blocked_origin(second, ranks).op
-            && *other != team
-            && [&team, other]
-                .iter()
-                .all(|team| team.contains(&(first.rank as i64)) && team.contains(&(second.rank as i64)))
-    })?;
-    Some(message!(
-        "the team there is {} on rank {}, but {} on rank {}: all members of a team must compute the same one",
-        quoted_team(&team),
-        first.rank,
-        quoted_team(&other),
-        second.rank
-    ))
-}
-
-/// The team of the collective in which a rank waits.
-fn waited_team(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> Option<Vec<i64>> {
-    let rank = ranks[entry.rank];
-    let inst = rank.inst(entry.inst);
-    let comm = inst.kind.collective()?.comm;
-    Some(rank.plan.communicators[comm].team.iter().map(|&member| i64::from(member)).collect())
+    let members: Vec<i64> = team.iter().map(|&member| i64::from(member)).collect();
+    message!(" of the team {}", quoted_team(&members))
 }
 
 /// Members of a communicator that have not started a collective.

@@ -13,6 +13,7 @@
 
 pub(crate) mod agreement;
 mod deadlock;
+mod deadlock_cause;
 mod element_set;
 mod ended_memory;
 mod exchange_rounds;

@@ -5,8 +5,9 @@ use super::outline::Outline;
 use super::range_candidates::equal_ranges;
 use super::rank_condition::condition_of_rank_0;
 use super::text_change::{Candidate, CandidateIdea, TextChange};
+use super::unwritten_candidates::move_with_slices;
 use super::wait_candidates::posts_of_wait;
-use crate::ir::{AttrKey, ShiftedPeer, expr_text};
+use crate::ir::{AttrKey, ChildPeer, ExprId, NeighbourTeam, Program, ShiftedPeer, expr_text};
 
 /// The arguments that the sides of a communication give alike. Those that are guesses decide what is computed.
 const COMMON_ARGUMENTS: &[(&str, CandidateIdea)] = &[
@@ -34,13 +35,15 @@ pub(super) fn make_agree(outline: &Outline<'_>, primary: usize, others: &[usize]
             found.extend(equal_ranges(outline, first, second));
         }
     }
+    found.extend(posts.iter().filter_map(|&post| group_team(outline, post)));
     for &post in &posts {
         found.extend(group_messages(outline, post));
         found.extend(start_earlier(outline, post));
     }
     found.extend(same_path(outline, &posts, false));
     found.extend(same_path(outline, &posts, true).map(|change| change.with_idea(CandidateIdea::Guess)));
-    found.extend(posts.iter().filter_map(|&post| start_on_all(outline, post)));
+    found.extend(posts.iter().flat_map(|&post| start_on_all(outline, post)));
+    found.extend(posts.iter().filter_map(|&post| start_in_all_steps(outline, post)));
     found
 }
 
@@ -66,24 +69,58 @@ fn give_alike(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candida
     found
 }
 
-/// Candidates that let the peer of a message answer that of another one: sends to the right are received from the left.
+/// The peer of the other side of a message, in the printed form.
+fn printed_answer(program: &Program, peer: ExprId) -> Option<String> {
+    let shifted = ShiftedPeer::of_expr(program, peer).map(|peer| peer.answering_peer().printed_text(program));
+    shifted.or_else(|| ChildPeer::of_expr(program, peer).map(|child| child.printed_parent(program)))
+}
+
+/// Candidates that let the peer of a message answer that of another one: sends to the right are received from the left,
+/// sends to children from the parent.
 fn answer_peer(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
     let sides = [first, second].map(|at| outline.op(at).word_attr(AttrKey::Type));
     if sides[0] == sides[1] {
         return Vec::new();
     }
-    let peers = [first, second].map(|at| {
-        let peer = outline.op(at).expr_attr(AttrKey::Peer).filter(|_| outline.kind(at).is_message());
-        peer.map(|peer| (peer, ShiftedPeer::of_expr(outline.program, peer)))
-    });
-    let [Some((one, shift)), Some((other, other_shift))] = peers else { return Vec::new() };
-    let (program, changes) = (outline.program, [(second, other, shift), (first, one, other_shift)]);
-    let changes = changes.into_iter().filter_map(|(at, old, shift)| {
-        let (old, new) = (expr_text(program, old), shift?.answering_peer()?.printed_text(program));
+    let program = outline.program;
+    let peers =
+        [first, second].map(|at| outline.op(at).expr_attr(AttrKey::Peer).filter(|_| outline.kind(at).is_message()));
+    let [Some(one), Some(other)] = peers else { return Vec::new() };
+    let changes = [(second, other, one), (first, one, other)];
+    let changes = changes.into_iter().filter_map(|(at, old, side)| {
+        let (old, new) = (expr_text(program, old), printed_answer(program, side)?);
         let [old, new] = [old, new].map(|peer| format!("peer={peer}"));
         if old == new { None } else { TextChange::new(outline).with_changed(at, &old, &new)?.into_candidate() }
     });
     changes.map(|change| change.with_idea(CandidateIdea::Guess)).collect()
+}
+
+/// The candidate that gives a collective the team of the ranks that start it.
+pub(super) fn team_of_members(outline: &Outline<'_>, post: usize, members: &[i64]) -> Option<Candidate> {
+    let is_team = members.len() > 1 && outline.kind(post).is_communication() && !outline.kind(post).is_message();
+    let old = argument_text(outline.statement_text(post), "team").filter(|_| is_team)?;
+    let numbers: Vec<String> = members.iter().map(i64::to_string).collect();
+    let change = TextChange::new(outline).with_changed(post, old, &format!("team=({})", numbers.join(" ")))?;
+    Some(change.into_candidate()?.with_idea(CandidateIdea::Doubtful))
+}
+
+/// Candidates that start a communication in all steps of a loop, of which a branch leaves some out.
+fn start_in_all_steps(outline: &Outline<'_>, post: usize) -> Option<Candidate> {
+    let branch = outline.statements[post].parent.filter(|&outer| outline.kind(outer).is_branch())?;
+    let op = outline.op(branch);
+    let has_choice = op.blocks.iter().skip(1).any(|&block| !outline.program.block(block).ops.is_empty());
+    if has_choice || condition_of_rank_0(outline.program, op).is_some() {
+        return None;
+    }
+    Some(TextChange::new(outline).with_unwrapped(branch)?.into_candidate()?.with_idea(CandidateIdea::Doubtful))
+}
+
+/// The candidate that makes teams of the neighbours of each rank groups of consecutive ranks.
+fn group_team(outline: &Outline<'_>, post: usize) -> Option<Candidate> {
+    let team = NeighbourTeam::of_op(outline.program, outline.op(post))?;
+    let old = argument_text(outline.statement_text(post), "team")?;
+    let change = TextChange::new(outline).with_changed(post, old, &team.printed_group())?;
+    Some(change.into_candidate()?.with_idea(CandidateIdea::Doubtful))
 }
 
 /// A statement with another argument in the place of one that it may have.
@@ -121,16 +158,20 @@ fn argument_text<'t>(statement: &'t str, word: &str) -> Option<&'t str> {
     statement.get(start..start + end?.0)
 }
 
-/// The candidate that lets all ranks start the collective of a branch which only some of them take.
-fn start_on_all(outline: &Outline<'_>, post: usize) -> Option<Candidate> {
-    let branch = outline.statements[post].parent.filter(|&outer| outline.kind(outer).is_branch())?;
+/// The candidates that let all ranks start the collective of a branch which only some of them take: before the branch,
+/// or with all that it holds.
+fn start_on_all(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
+    let branch = outline.statements[post].parent.filter(|&outer| outline.kind(outer).is_branch());
+    let Some(branch) = branch else { return Vec::new() };
     let op = outline.op(branch);
     let has_choice = op.blocks.iter().skip(1).any(|&block| !outline.program.block(block).ops.is_empty());
     let is_wanted = !has_choice && !outline.kind(post).is_message() && !is_started_elsewhere(outline, post);
     if !is_wanted || condition_of_rank_0(outline.program, op).is_none() {
-        return None;
+        return Vec::new();
     }
-    TextChange::new(outline).with_unwrapped(branch)?.into_candidate()
+    let moved = move_with_slices(outline, post, branch);
+    let whole = TextChange::new(outline).with_unwrapped(branch);
+    moved.into_iter().chain(whole).filter_map(TextChange::into_candidate).collect()
 }
 
 /// Returns true if another communication has the same results: other ranks start it in another branch.

@@ -1,6 +1,6 @@
 //! Candidates of a repair: changed texts, the likeliest first.
 
-use super::agreement_candidates::make_agree;
+use super::agreement_candidates::{make_agree, team_of_members};
 use super::memory_candidates::{clear_sum, delete_waste, free_later, keep_private};
 use super::order_candidates::{join_end, order_pair};
 use super::outline::Outline;
@@ -57,6 +57,8 @@ pub(super) fn list_candidates(text: &str, diag: &Diag, ops: OpRegistry) -> Vec<C
     }
     for primary in primaries {
         found.extend(statement_candidates(&outline, diag.code, primary, &others));
+        let members = diag.started_members().unwrap_or_default();
+        found.extend(team_of_members(&outline, primary, members));
     }
     remove_repeated(&mut found);
     found

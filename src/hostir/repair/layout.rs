@@ -176,8 +176,14 @@ impl<'a> TextLayout<'a> {
     /// A line of the changed canonical text, from between or from these lines: the author's, if there is one, else with
     /// the indentation of the author's lines beside it.
     fn as_authored(&self, line: &str, lines: Range<usize>) -> String {
-        let same = self.parts.iter().filter(|part| lines.contains(&part.canonical.start) && self.is_same(part));
-        if let Some(part) = same.clone().find(|part| self.canonical[part.canonical.start] == line) {
+        // A line from another place has moved.
+        let (near, far): (Vec<&LayoutPart>, Vec<&LayoutPart>) = self
+            .parts
+            .iter()
+            .filter(|part| part.canonical.len() == 1 && part.authored.len() == 1)
+            .partition(|part| lines.contains(&part.canonical.start));
+        let same = near.into_iter().chain(far);
+        if let Some(part) = same.into_iter().find(|part| self.canonical[part.canonical.start] == line) {
             return self.authored[part.authored.start].to_owned();
         }
         let own = indentation(line);

@@ -80,6 +80,12 @@ fn is_cleared(outline: &Outline<'_>, allocation: usize) -> bool {
     outline.statement_text(allocation).contains("zero_init=true")
 }
 
+/// Returns true if memory is that of an output: the caller gets it, so no iteration may have another one.
+fn is_of_output(outline: &Outline<'_>, allocation: usize) -> bool {
+    let outputs = outline.program.outputs();
+    outline.op(allocation).output_tensors().any(|tensor| outputs.contains(&Value::Tensor(tensor)))
+}
+
 /// Candidates that give each iteration of a loop around both accesses a buffer of its own.
 pub(super) fn make_private(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
     let owners = outline.accessed_owners(first, second);
@@ -87,7 +93,7 @@ pub(super) fn make_private(outline: &Outline<'_>, first: usize, second: usize) -
     let allocations = allocations.filter(|&at| outline.op(at).output_tensors().any(|tensor| owners.contains(&tensor)));
     let loops = outline.common_loops(first, second);
     let mut found = Vec::new();
-    for allocation in allocations.filter(|&at| !is_cleared(outline, at)) {
+    for allocation in allocations.filter(|&at| !is_cleared(outline, at) && !is_of_output(outline, at)) {
         let (around, others): (Vec<usize>, Vec<usize>) =
             loops.iter().partition(|&&outer| outline.ancestors(allocation).any(|ancestor| ancestor == outer));
         if !around.is_empty() {

@@ -1,8 +1,8 @@
 //! Candidates that order two accesses, or an access and the end of the program.
 
 use super::memory_candidates::{make_private, move_scratch};
-use super::outline::{Outline, Place, StreamName};
-use super::slot_candidates::alternate_slots;
+use super::outline::{Outline, Place, StreamName, stream_text};
+use super::slot_candidates::{alternate_slots, other_slots};
 use super::statement_text::{NewStatement, bind_caller, plain_stream};
 use super::text_change::{Candidate, TextChange};
 use super::wait_candidates::{ending_number, waits_of};
@@ -21,6 +21,8 @@ pub(super) fn order_pair(outline: &Outline<'_>, first: usize, second: usize) -> 
     // Waiting would make the iterations run one after the other.
     let mut found = move_scratch(outline, first, second);
     found.extend(alternate_slots(outline, first, second));
+    found.extend(other_slots(outline, first, second));
+    found.extend(bind_caller_stream(outline));
     let places = outline.up_to_common(second, first);
     for awaited in awaited_ends(outline, first) {
         found.extend(places.last().and_then(|&outer| move_waiting_branch(outline, &awaited, Place::Before(outer))));
@@ -41,7 +43,8 @@ pub(super) fn order_pair(outline: &Outline<'_>, first: usize, second: usize) -> 
 /// Candidates that order an access before the end of the caller's stream.
 pub(super) fn join_end(outline: &Outline<'_>, access: usize) -> Vec<Candidate> {
     let last = last_of_body(outline);
-    let mut found = Vec::new();
+    let mut found: Vec<Candidate> = bind_caller_stream(outline).into_iter().collect();
+    found.extend(return_from_stream(outline, last));
     for awaited in awaited_ends(outline, access) {
         if outline.last_streams != [StreamName::Caller] {
             found.extend(return_and_wait(outline, &awaited, last));
@@ -53,6 +56,39 @@ pub(super) fn join_end(outline: &Outline<'_>, access: usize) -> Vec<Candidate> {
     }
     found
 }
+
+/// The candidate that binds the number 0 to the caller's stream, in a program that uses it without.
+fn bind_caller_stream(outline: &Outline<'_>) -> Option<Candidate> {
+    let is_used = (0..outline.statements.len()).any(|at| is_about_stream(outline, at, CALLER));
+    if outline.caller.is_some() || !is_used {
+        return None;
+    }
+    TextChange::new(outline)
+        .with_inserted(&NewStatement::get_stream(outline, CALLER), Place::Before(0))?
+        .into_candidate()
+}
+
+/// The candidate that returns at the end from the only stream that the program's own block chooses, and waits for it:
+/// a block, `stream 1:`, in which 0 is the caller's stream.
+fn return_from_stream(outline: &Outline<'_>, last: usize) -> Option<Candidate> {
+    let mut choices = (0..outline.statements.len()).filter(|&at| outline.kind(at).is_stream_choice());
+    let choice = choices.next().filter(|&at| outline.statements[at].parent.is_none())?;
+    let stream = stream_text(outline.program, outline.op(choice))?;
+    if choices.next().is_some() || outline.caller.is_some() || stream == CALLER {
+        return None;
+    }
+    let change =
+        TextChange::new(outline).with_inserted(&NewStatement::get_stream(outline, CALLER), Place::Before(choice))?;
+    let change = change.with_inserted(&NewStatement::set_stream(outline, CALLER, last), Place::After(last))?;
+    change.with_inserted(&NewStatement::synchronize(outline, &stream, choice), Place::After(last))?.into_candidate()
+}
+
+fn is_about_stream(outline: &Outline<'_>, at: usize, stream: &str) -> bool {
+    stream_text(outline.program, outline.op(at)).is_some_and(|text| text == stream)
+}
+
+/// The usual name of the caller's stream.
+const CALLER: &str = "Stream 0";
 
 /// The ends whose order may help, likeliest first.
 fn awaited_ends(outline: &Outline<'_>, first: usize) -> Vec<AwaitedEnd> {

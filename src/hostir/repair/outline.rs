@@ -1,7 +1,9 @@
 //! The statements of a program in its text: places, blocks, and the streams that may be current there.
 
 use crate::diag::{Span, TextEdit};
-use crate::ir::{AttrKey, BlockId, Op, OpEffect, OpId, OpKind, Program, StreamEffect, TensorId, Value, expr_text};
+use crate::ir::{
+    AttrKey, BlockId, Op, OpEffect, OpId, OpKind, Program, StreamEffect, TensorId, Value, depends_on_scalar, expr_text,
+};
 use rustc_hash::FxHashMap;
 use std::ops::{Range, RangeInclusive};
 
@@ -114,6 +116,19 @@ impl<'a> Outline<'a> {
     pub(super) fn owner(&self, tensor: TensorId) -> TensorId {
         let tensor = self.program.memory_tensor(tensor);
         self.owners.get(&tensor).copied().unwrap_or(tensor)
+    }
+
+    /// Returns true if the index of a part depends on that of a loop.
+    pub(super) fn depends_on_step(&self, select: usize, step: &str) -> bool {
+        let step = self.program.names().find_symbol(step);
+        let index = self.op(select).expr_attr(AttrKey::Index);
+        index.zip(step).is_some_and(|(index, step)| depends_on_scalar(self.program, index, step))
+    }
+
+    /// Returns true if two statements take parts of one memory.
+    pub(super) fn is_same_memory(&self, one: usize, other: usize) -> bool {
+        let [one, other] = [one, other].map(|at| self.op(at).input_tensors().next().map(|whole| self.owner(whole)));
+        one.is_some() && one == other
     }
 
     /// The owners of the memory that two statements access.

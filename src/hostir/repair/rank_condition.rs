@@ -1,6 +1,7 @@
 //! The conditions of branches as rank 0 evaluates them, for branches that all ranks should take alike.
 
-use crate::ir::{BinaryOp, Expr, ExprId, Op, Program, UnaryOp, Value, expr_text};
+use crate::ir::scalar_names::loop_index;
+use crate::ir::{BinaryOp, Expr, ExprId, Op, Program, Symbol, UnaryOp, Value, expr_text};
 
 /// The text of a condition that depends on the rank, and that of its value on rank 0; `None` if it does not depend on
 /// the rank, the inner `None` if its value does not depend on anything: then no branch is left.
@@ -15,8 +16,30 @@ pub(super) fn condition_of_rank_0(program: &Program, branch: &Op) -> Option<Opti
     let folded = fold_rank_0(program, condition);
     Some(match folded {
         Folded::Int(_) | Folded::Bool(_) => None,
+        // Without the rank, and without anything that changes, it is one of the sizes.
+        Folded::Text(_) if !names_changing(program, condition) => None,
         Folded::Text(text) => Some((expr_text(program, condition), text)),
     })
+}
+
+/// Returns true if an expression names a scalar that the program computes, or the index of a loop.
+fn names_changing(program: &Program, expr: ExprId) -> bool {
+    let mut computed: Vec<Symbol> = Vec::new();
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        computed.extend(loop_index(program, op));
+        computed.extend(op.results.iter().filter_map(|value| program.exprs().as_name(value.as_scalar()?)));
+    });
+    names_one(program, expr, &computed)
+}
+
+fn names_one(program: &Program, expr: ExprId, names: &[Symbol]) -> bool {
+    let mut found = program.exprs().as_name(expr).is_some_and(|name| names.contains(&name));
+    let _same = program.expr(expr).map_parts(|part| {
+        found |= names_one(program, part, names);
+        part
+    });
+    found
 }
 
 /// Returns true if an expression names the rank.

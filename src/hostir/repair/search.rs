@@ -5,7 +5,7 @@ use super::judge::{TextJudge, TextVerdict};
 use super::text_change::{Candidate, CandidateIdea};
 use super::weighing::{FixPrice, RacePair, WeighedChange, choose_change, choose_order, is_slow, with_price};
 use crate::diag::fix::line_edits;
-use crate::diag::{Applicability, Diag, Fix, Message, Severity, TextEdit, codes};
+use crate::diag::{Applicability, Diag, Fix, Message, PartKind, Severity, TextEdit, codes};
 use crate::ops::OpRegistry;
 use rustc_hash::FxHashMap;
 
@@ -44,7 +44,7 @@ pub(super) fn is_error(diag: &Diag) -> bool {
 }
 
 /// The words that identify a diagnostic across texts.
-type DiagWords = (&'static str, Message);
+type DiagWords = (&'static str, bool, Message);
 
 /// The number of times that the same is said.
 #[derive(Clone, Default)]
@@ -65,7 +65,14 @@ impl DiagCounts {
 }
 
 fn diag_words(diag: &Diag) -> DiagWords {
-    (diag.code, diag.message.clone())
+    (diag.code, is_error(diag), diag.message.clone())
+}
+
+/// Returns true for the words of a race that propose a statement: ``add `sync 0` before ..``.
+pub(super) fn is_wait_in_words(diag: &Diag, fix: &Fix) -> bool {
+    let mut parts = fix.message.parts().iter();
+    let is_race = [codes::RACE, codes::UNJOINED].contains(&diag.code);
+    is_race && fix.applicability == Applicability::InWords && parts.any(|part| part.kind == PartKind::Statement)
 }
 
 /// The effect of a change on a diagnostic.
@@ -136,7 +143,17 @@ impl<'a> RepairSearch<'a> {
             return None;
         }
         let trial = Trial { target: diag.clone(), limit };
-        let found = self.find_change(&trial, self.text, diag, MOST_STEPS)?;
+        let Some(found) = self.find_change(&trial, self.text, diag, MOST_STEPS) else {
+            // A wait in words has been tried, among others.
+            if self.trials < limit.min(MOST_TRIALS)
+                && self.instructions + self.verdict.instructions <= MOST_INSTRUCTIONS
+            {
+                let refuted: Vec<bool> = diag.fixes.iter().map(|fix| is_wait_in_words(diag, fix)).collect();
+                let mut refuted = refuted.into_iter();
+                diag.fixes.retain(|_| refuted.next() != Some(true));
+            }
+            return None;
+        };
         // An order that takes so many changes may not be the intended one.
         let is_doubtful = found.is_doubtful
             || found.steps > MOST_SURE_STEPS

@@ -27,6 +27,8 @@ pub(super) enum CandidateIdea {
     Slots,
     /// Another change may have been meant, if it works and the program then computes something else.
     Guess,
+    /// One of several that may have been meant, whether the others work or not.
+    Doubtful,
 }
 
 impl Candidate {

@@ -5,11 +5,11 @@
 
 use super::judge::{TextJudge, TextVerdict};
 use super::layout::TextLayout;
-use super::search::{RepairSearch, count_errors, is_error, is_repaired};
+use super::search::{RepairSearch, count_errors, is_error, is_repaired, is_wait_in_words};
 use super::weighing::with_price;
 use crate::ReadOptions;
 use crate::diag::fix::{EditedLine, apply_edits, line_edits, list_edited};
-use crate::diag::{Diag, Fix, TextEdit};
+use crate::diag::{Applicability, Diag, Fix, TextEdit};
 use crate::hir2::defaults::is_host_select;
 use crate::hir2::is_hir2;
 use crate::hir2::write::write_file;
@@ -52,10 +52,31 @@ impl PrintedTwin {
             return None;
         }
         programs.iter_mut().for_each(sink_slices);
-        let canonical = with_line_ends_of(text, &self.canonical);
-        let edits = line_edits(&canonical, &with_line_ends_of(text, &canonical_text(programs)));
+        let (own, repaired) = (with_version_of(text, &self.canonical), canonical_text(programs));
+        let canonical = with_line_ends_of(text, &own);
+        let edits = line_edits(&canonical, &with_line_ends_of(text, &with_version_of(text, &repaired)));
         let moved = TextLayout::new(&canonical, text, self.ops).edits_of_author(&edits)?;
         Some(line_edits(text, &apply_edits(text, &moved)?))
+    }
+}
+
+/// The first line of a text of the first version, and that of the later one.
+const FIRST_VERSION: &str = "hir 2";
+const LATER_VERSION: &str = "hir 2.1";
+
+/// A canonical text in the version of the author's, which may be later than it needs.
+fn with_version_of<'t>(text: &str, canonical: &'t str) -> Cow<'t, str> {
+    let is_later = text.lines().any(|line| line.trim_end() == LATER_VERSION);
+    let mut lines = canonical.lines().scan(0, |at, line| {
+        let start = *at;
+        *at += line.len() + 1;
+        Some((start, line))
+    });
+    match lines.find(|(_, line)| *line == FIRST_VERSION).filter(|_| is_later) {
+        Some((start, line)) => {
+            Cow::Owned(format!("{}{LATER_VERSION}{}", &canonical[..start], &canonical[start + line.len()..]))
+        }
+        None => Cow::Borrowed(canonical),
     }
 }
 
@@ -88,10 +109,10 @@ fn sink_slices(program: &mut Program) {
     }
 }
 
-/// Returns true if an op only waits: a Wait, a Synchronize, or a branch with nothing else.
+/// Returns true if an op only waits: a Wait, a Synchronize, or a branch or loop with nothing else.
 fn is_wait(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
-    if !op.kind.is_branch() {
+    if !op.kind.is_branch() && !op.kind.is_loop() {
         return op.kind.is_wait() || op.kind.is_synchronization();
     }
     op.blocks.iter().all(|block| program.block(*block).ops.iter().all(|inner| is_wait(program, *inner)))
@@ -115,10 +136,14 @@ pub(super) fn add_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn Tex
     let Some(twin) = PrintedTwin::of_text(text, &judge.read_options()) else { return };
     let verdict = judge.judge_text(text);
     let mut search = RepairSearch::new(&twin.text, judge);
-    let mut found: Vec<(usize, Fix)> = Vec::new();
+    let (mut found, mut refuted): (Vec<(usize, Fix)>, Vec<usize>) = Default::default();
     for (position, diag) in diags.iter().enumerate() {
         let Some(mut same) = twin_diag(diag, &verdict, search.known_diags()) else { continue };
+        let had_words = same.fixes.iter().any(|fix| is_wait_in_words(&same, fix));
         let price = search.add_fix(&mut same);
+        if had_words && same.fixes.is_empty() {
+            refuted.push(position);
+        }
         let fix = same.fixes.into_iter().find(|fix| !fix.edits.is_empty());
         let moved = fix.and_then(|fix| {
             let repaired = fix.apply_to(&twin.text)?;
@@ -133,6 +158,9 @@ pub(super) fn add_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn Tex
         found.extend(moved.map(|fix| (position, fix)));
     }
     drop(search);
+    for position in refuted {
+        diags[position].fixes.retain(|fix| fix.applicability != Applicability::InWords);
+    }
     for (position, fix) in found {
         if repairs(text, &fix, &diags[position], &verdict, judge) {
             let diag = &mut diags[position];

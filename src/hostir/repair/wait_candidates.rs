@@ -132,6 +132,18 @@ fn use_places(outline: &Outline<'_>, post: usize, around: usize) -> Vec<Place> {
     outline.up_to_common(first, post).into_iter().map(Place::Before).collect()
 }
 
+/// Candidates that let a Wait for a message of a group wait for the group.
+fn wait_for_group(outline: &Outline<'_>, end: usize) -> Vec<Candidate> {
+    let (Some(number), Some(members)) = (outline.op(end).number(), outline.group_of(end)) else { return Vec::new() };
+    let own = members.filter(|&at| outline.kind(at).is_message()).filter_map(|at| outline.op(at).number());
+    let waits = own.flat_map(|own| waits_of(outline, own).map(move |wait| (own, wait)));
+    let changes = waits.filter_map(|(own, wait)| {
+        let [old, new] = [own, number].map(|number| format!("Communication {number}"));
+        TextChange::new(outline).with_changed(wait, &old, &new)?.into_candidate()
+    });
+    changes.collect()
+}
+
 /// Candidates for a Wait without a start, or a start before the last Wait.
 pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize]) -> Vec<Candidate> {
     if outline.kind(primary).is_wait() {
@@ -149,7 +161,8 @@ pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize
         }
         return found;
     }
-    let mut found = make_array(outline, primary);
+    let mut found = wait_for_group(outline, primary);
+    found.extend(make_array(outline, primary));
     found.extend(wait_late(outline, primary));
     for &statement in std::iter::once(&primary).chain(others) {
         let Some(number) = ending_number(outline, statement) else { continue };

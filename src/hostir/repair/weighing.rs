@@ -34,11 +34,20 @@ pub(super) struct ChosenChange {
     pub(super) time_ns: Option<u64>,
 }
 
-/// Chooses the change to propose for a race among those in the least doubt.
+/// Chooses the change to propose for a race among those in the least doubt. Where these end an overlap that another slot
+/// of the buffer keeps, that slot is rather meant.
 pub(super) fn choose_order(found: Vec<WeighedChange>, race: &RacePair) -> Option<ChosenChange> {
     let mut graded: Vec<(OrderDoubt, WeighedChange)> =
         found.into_iter().map(|change| (race.doubt_about(&change), change)).collect();
-    let least = graded.iter().map(|(doubt, _)| *doubt).min()?;
+    let fastest = |doubt: OrderDoubt| {
+        graded.iter().filter(|(other, _)| *other == doubt).map(|(_, change)| change.time_ns()).min()
+    };
+    let mut least = graded.iter().map(|(doubt, _)| *doubt).min()?;
+    if let (Some(ordered), Some(slots)) = (fastest(OrderDoubt::None), fastest(OrderDoubt::OtherSlots))
+        && is_slow(ordered, slots)
+    {
+        least = OrderDoubt::OtherSlots;
+    }
     graded.retain(|(doubt, _)| *doubt == least);
     let chosen = choose_change(graded.into_iter().map(|(_, change)| change).collect())?;
     Some(ChosenChange { is_doubtful: chosen.is_doubtful || least > OrderDoubt::None, ..chosen })
@@ -60,6 +69,7 @@ pub(super) fn choose_change(mut found: Vec<WeighedChange>) -> Option<ChosenChang
     found.retain(|change| !is_slow(change.time_ns(), fastest));
     let chosen = found.into_iter().min_by_key(|change| change.warnings)?;
     let time_ns = chosen.weight.map(|weight| weight.time_ns);
+    let is_doubtful = is_doubtful || chosen.change.idea == CandidateIdea::Doubtful;
     Some(ChosenChange { change: chosen.change, is_doubtful, time_ns })
 }
 
@@ -122,7 +132,9 @@ impl RacePair {
         match change.change.idea {
             _ if self.loses_write(&change.change.text, change.weight.as_ref()) => OrderDoubt::LostWrite,
             CandidateIdea::Slots => OrderDoubt::OtherSlots,
-            CandidateIdea::Plain | CandidateIdea::Overlap | CandidateIdea::Guess => OrderDoubt::None,
+            CandidateIdea::Plain | CandidateIdea::Overlap | CandidateIdea::Guess | CandidateIdea::Doubtful => {
+                OrderDoubt::None
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! Advice about a proof's errors that needs the program beside the plans: the statement to write.
 
-use super::output_advice::advise_output;
+use super::output_advice::{advise_output, rooted_note};
 use super::tensor_writers::{base_name, writers_of};
-use crate::diag::{Diag, DiagLabel, Message, UnwrittenPlace, codes};
+use crate::diag::{Cause, CountMismatch, Diag, DiagLabel, Message, UnwrittenPlace, codes};
 use crate::hir2::defaults::is_host_select;
 use crate::ir::{
-    AttrKey, BinaryOp, EnclosingOp, Expr, OpId, Program, RankScalars, ShiftedPeer, TensorId, branch_condition,
-    enclosing_ops, op_display_name, short_expr_text,
+    AttrKey, BinaryOp, ChildPeer, EnclosingOp, Expr, ExprId, NeighbourTeam, OpId, Program, RankScalars, ShiftedPeer,
+    TensorId, branch_condition, enclosing_ops, op_display_name, short_expr_text,
 };
 use crate::lower::PreparedProgram;
 
@@ -21,7 +21,11 @@ pub(super) fn add_advice(program: &Program, prepared: &PreparedProgram, errors: 
                 advise_root(program, diag);
                 advise_pieces(program, diag);
             }
-            codes::DEADLOCK => advise_peers(program, diag),
+            codes::DEADLOCK => {
+                advise_peers(program, diag);
+                advise_team(program, prepared, diag);
+                advise_counts(program, diag);
+            }
             // Only an op that overlaps itself has no order that is missing.
             codes::RACE if diag.labels.is_empty() && diag.race().is_none() => advise_in_place(program, diag),
             codes::UNINITIALISED => advise_first_write(program, diag),
@@ -100,22 +104,122 @@ fn advise_pieces(program: &Program, diag: &mut Diag) {
 
 /// A send and a receive whose peers do not answer each other.
 fn advise_peers(program: &Program, diag: &mut Diag) {
-    let labels = diag.primary.iter().chain(&diag.labels);
-    let ops: Vec<OpId> = labels.filter_map(|label| op_at(program, label.span.start)).collect();
-    let peers = ops.iter().filter_map(|&id| {
-        let op = program.op(id);
-        let word = program.name(op.word_attr(AttrKey::Type).filter(|_| op.kind.is_message())?);
-        Some((word, ShiftedPeer::of_expr(program, op.expr_attr(AttrKey::Peer)?)?))
+    let Some(mismatch) = diag.peer_mismatch() else { return };
+    let sides = [mismatch.posted, mismatch.answered].map(|span| {
+        let op = program.op(op_at(program, span.start)?);
+        let word = program.name(op.word_attr(AttrKey::Type)?);
+        Some((if word == "send" { "to" } else { "from" }, op.expr_attr(AttrKey::Peer)?))
     });
-    let peers: Vec<(&str, ShiftedPeer)> = peers.collect();
-    let Some((_, sent)) = peers.iter().find(|(word, _)| *word == "send") else { return };
-    let mut received = peers.iter().filter(|(word, _)| *word == "recv").map(|(_, peer)| *peer);
-    let Some(answer) = sent.answering_peer().filter(|answer| received.next().is_some_and(|peer| peer != *answer))
-    else {
-        return;
+    let [Some((word, peer)), Some((other_word, other))] = sides else { return };
+    let [text, other_text] = [peer, other].map(|peer| short_expr_text(program, peer));
+    let [rank, second] = mismatch.ranks;
+    let note = match answer_text(program, peer).filter(|answer| *answer != other_text) {
+        Some(answer) => {
+            format!("`{word}={text}` is answered by `{other_word}={answer}`, not `{other_word}={other_text}`")
+        }
+        None => format!(
+            "`{word}={text}` is {second} on rank {rank}, so `{other_word}={other_text}` has to be {rank} on rank {second}, \
+             and is {}",
+            mismatch.found
+        ),
     };
-    let [to, from] = [*sent, answer].map(|peer| peer.short_text(program));
-    diag.notes.push(format!("`to={to}` is answered by `from={from}`").into());
+    diag.notes.insert(1.min(diag.notes.len()), note.into());
+}
+
+/// Messages of which one side has fewer: the branch or the loop that leaves some out.
+fn advise_counts(program: &Program, diag: &mut Diag) {
+    let Some(Cause::Counts(mismatch)) = diag.cause.as_deref() else { return };
+    let note = match mismatch.answered.map(|span| op_at(program, span.start)) {
+        Some(answer) => {
+            answer.and_then(|answer| left_out_note(program, answer, op_at(program, mismatch.posted.start)?))
+        }
+        None => other_path_message(program, *mismatch),
+    };
+    if let Some(note) = note {
+        diag.notes.insert(1.min(diag.notes.len()), note);
+    }
+}
+
+/// `recv(G[j], from=rank + 1)` of a message, as `hir 2` writes it.
+fn message_text(program: &Program, id: OpId) -> Option<String> {
+    let op = program.op(id);
+    let word = program.name(op.word_attr(AttrKey::Type).filter(|_| op.kind.is_message())?);
+    let peer = short_expr_text(program, op.expr_attr(AttrKey::Peer)?);
+    let tensor = program.tensor_name(op.all_tensors().next()?);
+    let side = if word == "send" { "to" } else { "from" };
+    Some(format!("{word}({tensor}, {side}={peer})"))
+}
+
+/// The branch that leaves out a message in some steps of a loop, or the loop in which the other side is missing.
+fn left_out_note(program: &Program, answer: OpId, posted: OpId) -> Option<Message> {
+    let text = message_text(program, answer)?;
+    let scalars = RankScalars::new(program);
+    let mut conditions = enclosing_ops(program, answer).into_iter().filter_map(|at| branch_condition(program, at));
+    let indices: Vec<String> = [answer, posted].iter().filter_map(|&id| innermost_index(program, id)).collect();
+    let in_step = conditions.find(|&condition| {
+        let condition_text = short_expr_text(program, condition);
+        let mut words = condition_text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        !scalars.is_dependent(program, condition) && words.any(|word| indices.iter().any(|index| index == word))
+    });
+    if let Some(condition) = in_step {
+        let condition = short_expr_text(program, condition);
+        return Some(format!("`{text}` is in `if {condition}`, which leaves steps out that the other side has").into());
+    }
+    match indices.as_slice() {
+        [own, other] if own != other => Some(
+            format!(
+                "`{text}` is in the loop of `{own}` only, and the other side in that of `{other}`: write one like it where \
+                 this rank does the same step, in one group with its own message there"
+            )
+            .into(),
+        ),
+        _ => None,
+    }
+}
+
+/// The statement that a rank without any message of the other side does not run.
+fn other_path_message(program: &Program, mismatch: CountMismatch) -> Option<Message> {
+    let missing = if mismatch.sends { "recv" } else { "send" };
+    let scalars = RankScalars::new(program);
+    let mut found = None;
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        let is_side =
+            op.kind.is_message() && op.word_attr(AttrKey::Type).is_some_and(|word| program.name(word) == missing);
+        let mut around = enclosing_ops(program, id).into_iter().filter_map(|at| branch_condition(program, at));
+        let condition = around.find(|&condition| scalars.is_dependent(program, condition));
+        if let Some(condition) = condition.filter(|_| is_side && found.is_none()) {
+            found = Some((id, condition));
+        }
+    });
+    let (id, condition) = found?;
+    let (text, condition) = (message_text(program, id)?, short_expr_text(program, condition));
+    let [rank, peer] = mismatch.ranks;
+    let verb = if mismatch.sends { "receive" } else { "send" };
+    Some(
+        format!(
+            "rank {peer} does not take `if {condition}`, which has `{text}`: let it {verb} there, too, or leave this \
+             message out on rank {rank}"
+        )
+        .into(),
+    )
+}
+
+/// Teams of neighbours, of which each rank computes another one.
+fn advise_team(program: &Program, prepared: &PreparedProgram, diag: &mut Diag) {
+    if diag.cause.as_deref() != Some(&Cause::Teams) {
+        return;
+    }
+    let team = primary_op(program, diag).and_then(|id| NeighbourTeam::of_op(program, program.op(id)));
+    let Some(team) = team.filter(|team| team.divides(prepared.ranks)) else { return };
+    let note = format!("write `{}` for groups of ranks that follow one another", team.group_text());
+    diag.notes.insert(1.min(diag.notes.len()), note.into());
+}
+
+/// The peer of the other side of a message.
+fn answer_text(program: &Program, peer: ExprId) -> Option<String> {
+    let shifted = ShiftedPeer::of_expr(program, peer).map(|peer| peer.answering_peer().short_text(program));
+    shifted.or_else(|| ChildPeer::of_expr(program, peer).map(|child| child.parent_text(program)))
 }
 
 /// The statements for an op that cannot work in place.
@@ -152,7 +256,9 @@ fn advise_first_write(program: &Program, diag: &mut Diag) {
         diag.notes.push(note.into());
         return;
     };
-    let note = own_slice_note(program, read, &place)
+    let note = rooted_note(program, writer).filter(|_| writers.len() == 1);
+    let note = note
+        .or_else(|| own_slice_note(program, read, &place))
         .or_else(|| other_path_note(program, [reader, writer], base).filter(|_| writers.len() == 1));
     diag.notes.extend(note);
     if diag.labels.is_empty() && writer != reader {

@@ -4,7 +4,10 @@
 use super::tensor_writers::{base_name, writers_of};
 use crate::diag::{Diag, DiagLabel, Message};
 use crate::hir2::defaults::is_host_select;
-use crate::ir::{AttrKey, OpId, Program, TensorId, depends_on_scalar, enclosing_ops, scalar_names, short_expr_text};
+use crate::ir::{
+    AttrKey, ExprId, OffsetExpr, OpId, Program, Symbol, TensorId, depends_on_scalar, enclosing_ops, scalar_names,
+    short_expr_text,
+};
 use crate::lower::PreparedProgram;
 
 /// Adds the statement that was probably meant to the error of an output.
@@ -19,8 +22,38 @@ pub(super) fn advise_output(program: &Program, prepared: &PreparedProgram, diag:
         return advise_other_name(program, output, diag);
     }
     let note = writers.iter().find_map(|&writer| loop_note(program, writer, &name));
-    let note = note.or_else(|| other_ranks_note(program, prepared, output, &writers));
+    if note.is_none()
+        && let Some(other) = other_ranks_note(program, prepared, output, &writers)
+    {
+        let text = format!("writes `{name}` here");
+        diag.labels.extend(writers.first().map(|&id| DiagLabel { span: program.op_span(id), text: text.into() }));
+        diag.notes.push(other);
+        return;
+    }
+    let note = note.or_else(|| root_note(program, &writers));
     diag.notes.extend(note);
+}
+
+/// A collective of which only the root has the result.
+fn root_note(program: &Program, writers: &[OpId]) -> Option<Message> {
+    let &[writer] = writers else { return None };
+    rooted_note(program, writer)
+}
+
+/// The collective that gives all ranks what a gather or reduce gives its root.
+pub(super) fn rooted_note(program: &Program, writer: OpId) -> Option<Message> {
+    let op = program.op(writer);
+    let (word, meant) = match program.name(op.word_attr(AttrKey::Type).filter(|_| op.kind.is_communication())?) {
+        "Gather" => ("gather", "allgather"),
+        "Reduce" => ("reduce", "allreduce"),
+        _ => return None,
+    };
+    let [from, to] =
+        [op.input_tensors().next()?, op.output_tensors().next()?].map(|tensor| program.tensor_name(tensor));
+    Some(
+        format!("only the root has the result of a `{word}`: for all ranks write `wait {meant}({from} -> {to})`")
+            .into(),
+    )
 }
 
 /// The only result that nothing reads may have been meant as the output.
@@ -93,7 +126,7 @@ fn loop_note(program: &Program, writer: OpId, output: &str) -> Option<Message> {
     }
     let loop_end = short_expr_text(program, stop);
     if loop_end == end {
-        return None;
+        return shifted_note(program, taken, index, &part, &end);
     }
     Some(
         format!(
@@ -101,6 +134,22 @@ fn loop_note(program: &Program, writer: OpId, output: &str) -> Option<Message> {
              `for {name} in {end}`"
         )
         .into(),
+    )
+}
+
+/// Slices that are left because each step writes that of the step before, or after.
+fn shifted_note(program: &Program, taken: ExprId, index: Symbol, part: &str, end: &str) -> Option<Message> {
+    let shifted = OffsetExpr::of_sum(program, taken, 0);
+    let is_index = shifted.base.is_some_and(|base| program.exprs().as_name(base) == Some(index));
+    let (left, place) = match shifted.offset {
+        -1 if is_index => (format!("{end} - 1"), "after"),
+        1 if is_index => ("0".to_owned(), "before"),
+        _ => return None,
+    };
+    let left = part.replacen(&short_expr_text(program, taken), &left, 1);
+    Some(
+        format!("the steps of the loop write `{part}`, so `{left}` is left: write `{left} = ..` {place} the loop")
+            .into(),
     )
 }
 
@@ -129,6 +178,14 @@ fn other_ranks_note(
     let own = program.mesh_name(program.tensor(output).mesh);
     let ranks: Vec<String> = running.iter().map(u32::to_string).collect();
     let ranks = if ranks.len() == 1 { format!("rank {}", ranks[0]) } else { format!("ranks {}", ranks.join(", ")) };
-    let meant = fitting.map_or_else(String::new, |fitting| format!(": declare it `@{fitting}`, or send it"));
+    let meant = match (fitting, running.as_slice()) {
+        (Some(fitting), _) => format!(": declare it `@{fitting}`, or send it"),
+        (None, &[rank]) => {
+            let size = prepared.labels.rank_count().filter(|_| rank > 0 && rank as usize + 1 == prepared.plans.len());
+            let range = size.map_or_else(|| format!("{rank}..{}", rank + 1), |size| format!("{size} - 1..{size}"));
+            format!(": declare it `@last`, with `mesh last = {range}`, or send it")
+        }
+        _ => String::new(),
+    };
     Some(format!("`{name}` is of the mesh `{own}`, but it is written on {ranks} only{meant}").into())
 }
