@@ -9,6 +9,7 @@ mod fake_processes;
 mod files;
 mod hir_opt;
 mod launch;
+mod one_judge;
 #[cfg(target_os = "linux")]
 mod robust;
 mod signals;
