@@ -8,7 +8,7 @@ fn answer(head: &str, statement: &str) -> (String, String) {
     let errors = parse(&text).errors;
     assert_eq!(errors.len(), 1, "{statement}: {errors:#?}");
     let error = &errors[0];
-    let edit = error.edit.as_ref().unwrap_or_else(|| panic!("{statement}: no edit in {error:#?}"));
+    let edit = error.edit.as_ref().expect(statement);
     let mut changed = text.clone();
     changed.replace_range(edit.span.as_usize_range(), &edit.text);
     assert!(parse(&changed).errors.is_empty(), "{changed}");

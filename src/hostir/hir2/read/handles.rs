@@ -123,8 +123,9 @@ impl ProgramReader<'_> {
                 Some(number)
             }
             Some(meaning) => {
-                let posts = (self.post_into(name.name), self.handles_of_tensor(name.name));
-                report_names::report_no_wait(self.name_text(name.name), meaning, posts, name.span, self.diags);
+                let (post, handles) = (self.post_into(name.name), self.handles_of_tensor(name.name));
+                let text = self.name_text(name.name);
+                report_names::report_no_wait(text, meaning, post, &handles, name.span, self.diags);
                 None
             }
             None => {

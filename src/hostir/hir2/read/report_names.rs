@@ -234,7 +234,8 @@ const MOST_HANDLES: usize = 2;
 pub(super) fn report_no_wait(
     text: &str,
     meaning: Meaning,
-    (post, handles): (Option<WritingPost>, Vec<String>),
+    post: Option<WritingPost>,
+    handles: &[String],
     span: Span,
     diags: &mut Diags,
 ) {
