@@ -5,11 +5,11 @@ use crate::diag::message;
 use crate::diag::{Diag, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
-    AttrKey, AxisLink, DeviceMesh, OpId, Program, TensorId, is_identifier, op_display_name, quoted_head, quoted_op,
-    quoted_statement, short_expr_text, word_of_dtype,
+    AttrKey, AxisLink, DeviceMesh, OpId, Program, TensorId, enclosing_ops, is_identifier, op_display_name, quoted_head,
+    quoted_op, quoted_statement, short_expr_text, word_of_dtype,
 };
 use crate::ops::comm::half_lowered_advice;
-use crate::ops::expected_types::result_advice;
+use crate::ops::expected_types::{declared_type_text, result_advice};
 
 /// The error that `op` moves data between devices, in a program in which `other` is lowered.
 pub(super) fn half_lowered_error(program: &Program, op: OpId, other: OpId) -> Diag {
@@ -208,6 +208,16 @@ struct PlacedTensor<'a> {
     mesh: &'a DeviceMesh,
 }
 
+/// Returns true if a communication writes a tensor.
+fn is_received(program: &Program, tensor: TensorId) -> bool {
+    program.ops().iter().any(|(_, op)| op.kind.is_communication() && op.output_tensors().any(|output| output == tensor))
+}
+
+/// Returns true if a branch is around an op.
+fn is_in_branch(program: &Program, op: OpId) -> bool {
+    enclosing_ops(program, op).iter().any(|around| !program.op(around.op).kind.is_loop())
+}
+
 /// The error for an op whose tensors are on different devices, which the ranks that run it do not change.
 fn mesh_change_error(program: &Program, op: OpId) -> Option<Diag> {
     let found = program.op(op);
@@ -231,7 +241,18 @@ fn mesh_change_error(program: &Program, op: OpId) -> Option<Diag> {
         other_place
     );
     let everywhere = Message::advice("a tensor without a mesh", "a tensor `@all`");
-    let note = match few.tensor == result.tensor {
+    let is_result = few.tensor == result.tensor;
+    let note = match is_result {
+        true if is_received(program, many.tensor) => {
+            let mesh = program.mesh_name(program.tensor(few.tensor).mesh);
+            let (name, ty) = (program.tensor_name(many.tensor), declared_type_text(program, many.tensor));
+            message!(
+                "a communication brings {} to the ranks of its declaration: declare `{}`",
+                other,
+                format!("{name}: {ty} @{mesh}")
+            )
+        }
+        true if !is_in_branch(program, op) => message!("declare {} as {}, which fits every mesh", other, everywhere),
         true => {
             message!("a branch does not change where {} is: declare it as {}, which fits every mesh", other, everywhere)
         }

@@ -5,7 +5,7 @@ use crate::diag::message;
 use crate::diag::{Cause, CountMismatch, Message, PeerMismatch};
 use crate::ir::{quoted_argument, quoted_team};
 use crate::lower::PreparedProgram;
-use crate::plan::{InstId, InstOrigin, MessageHeader};
+use crate::plan::{CommSlot, InstId, InstOrigin, MessageHeader};
 
 /// One thing a rank waits for.
 pub(super) struct BlockedWait {
@@ -48,6 +48,7 @@ pub(super) fn find_cause(
         Some(DeadlockCause { note, data: Some(Cause::Teams), other: None })
     });
     team.or_else(|| mixed_backend_cause(blocked, ranks))
+        .or_else(|| other_communicator_cause(blocked, ranks))
         .or_else(|| missing_message_cause(prepared, blocked, ranks))
         .or_else(|| other_peers_cause(prepared, blocked, ranks))
 }
@@ -168,6 +169,39 @@ fn mixed_backend_cause(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Op
             quoted_argument("backend", with_other)
         );
         let text = message!("rank {} {} with `{}`", own.peer, answered, quoted_argument("backend", with_other));
+        Some(DeadlockCause { note, other: Some((own.peer as usize, other, text)), data: None })
+    })
+}
+
+/// Explains that the two sides of a message are on communicators of different names (`comm=`).
+fn other_communicator_cause(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<DeadlockCause> {
+    let name = |rank: usize, slot: CommSlot| ranks[rank].plan.communicators[slot].name.clone();
+    open_messages(blocked).find_map(|(rank, inst)| {
+        let own = *ranks[rank].inst(inst).kind.message()?;
+        let (peer, me) = (*ranks.get(own.peer as usize)?, ranks[rank].plan.rank);
+        let own_name = name(rank, own.comm?);
+        let mut answers = other_sides(peer, own).filter(|(_, answer)| answer.peer == me);
+        let (other, answer) = answers.next()?;
+        let other_name = name(own.peer as usize, answer.comm?);
+        // A further answer may be the one that is meant.
+        if other_name == own_name || answers.next().is_some() {
+            return None;
+        }
+        let [does, answered] = if own.direction.is_send() { ["sends", "receives"] } else { ["receives", "sends"] };
+        let [with, with_other] = [own_name, other_name].map(|name| match name {
+            Some(name) => message!("on the communicator `{}`", quoted_argument("comm", &name)),
+            None => "without `comm=`".into(),
+        });
+        let note = message!(
+            "rank {} {} {}, and rank {} {} {}: both sides of a message name one communicator",
+            me,
+            does,
+            with,
+            own.peer,
+            answered,
+            with_other.clone()
+        );
+        let text = message!("rank {} {} {}", own.peer, answered, with_other);
         Some(DeadlockCause { note, other: Some((own.peer as usize, other, text)), data: None })
     })
 }

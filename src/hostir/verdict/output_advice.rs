@@ -119,6 +119,10 @@ fn loop_note(program: &Program, writer: OpId, output: &str) -> Option<Message> {
             return None;
         }
         let meant = part.replacen(&short_expr_text(program, taken), name, 1);
+        if meant == part {
+            // A scalar that is computed in the loop stands there.
+            return None;
+        }
         return Some(
             format!("each step of the loop writes the same slice, `{part}`: `{meant}` is another one in each step")
                 .into(),

@@ -235,6 +235,12 @@ impl ProgramReader<'_> {
             }
             (ArgKind::Ranges, ExprNode::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg)?),
             (_, ExprNode::Error) => return None,
+            (ArgKind::Word(words), _) => {
+                let value = file.expr_span(arg.value);
+                let found = self.source.get(value.as_usize_range()).unwrap_or_default();
+                report_calls::report_needs_word(written, words, found, value, self.diags);
+                return None;
+            }
             _ => {
                 report_calls::report_argument(kind, written, spec, arg.span, self.diags);
                 return None;

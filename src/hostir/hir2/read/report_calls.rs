@@ -155,6 +155,17 @@ pub(super) fn report_twice_given(kind: OpKind, spec: &ArgSpec, span: Span, diags
     push(diags, codes::DUPLICATE_ARGUMENT, span, message, "");
 }
 
+/// Reports a value that is none of an argument's words, such as `ReduceOp.SUM`, of which the last part may be one.
+pub(super) fn report_needs_word(written: &str, words: &[&str], found: &str, span: Span, diags: &mut Diags) {
+    let message = message!("`{}=` takes a word, not `{}`", PartKind::Word.quote(written), found);
+    let last = found.rsplit('.').next().unwrap_or_default();
+    let diag = Diag::error(codes::WRONG_KIND, span, message);
+    diags.push(match words.iter().find(|word| word.eq_ignore_ascii_case(last)) {
+        Some(word) => diag.with_meant_word(span, word),
+        None => diag.with_note(format!("the known ones are `{}`", words.join("`, `"))),
+    });
+}
+
 pub(super) fn report_argument(kind: Option<OpKind>, written: &str, spec: &ArgSpec, span: Span, diags: &mut Diags) {
     let needed = describe_kind(spec.kind);
     let note = kind.map_or_else(Message::default, form_note);

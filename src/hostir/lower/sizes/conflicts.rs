@@ -309,8 +309,18 @@ impl SizeSolver<'_> {
             return None;
         }
         let [x, y] = [a, weight].map(|tensor| self.program.tensor_name(tensor));
+        let has_bias = found.input_tensors().count() > 2;
+        let repair = match has_bias {
+            true => {
+                let free = self.program.unused_tensor_name();
+                format!(
+                    "write `{free} = Set.Permute({y}, perm=[1, 0])` on the line above, and `{free}` here in the place of `{y}`"
+                )
+            }
+            false => format!("`matmul({x}, {y})` takes [in, out]"),
+        };
         let advice = format!(
-            "{x} is {} and {y} is {}, but `{}` takes a weight of shape [out, in]: `matmul({x}, {y})` takes [in, out]",
+            "{x} is {} and {y} is {}, but `{}` takes a weight of shape [out, in]: {repair}",
             self.shape_text(a),
             self.shape_text(weight),
             found.kind.name()

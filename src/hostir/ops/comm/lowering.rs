@@ -466,7 +466,9 @@ fn missing_neighbour_advice(cx: &PlanBuilder<'_>, expr: ExprId, value: i64) -> M
     }
     let (peer, ranks) = (quoted_bare_expr(cx.program, expr), cx.env.ranks);
     let short = short_expr_text(cx.program, expr);
-    let bound = if value < 0 { ">= 0".to_owned() } else { format!("< {ranks}") };
+    let named = cx.program.source().rank_count.clone().unwrap_or_else(|| ranks.to_string());
+    let [bound, short_bound] =
+        [&ranks.to_string(), &named].map(|end| if value < 0 { ">= 0".to_owned() } else { format!("< {end}") });
     let condition = format!("{} {bound}", peer.printed());
     Message::advice(
         format!(
@@ -475,8 +477,8 @@ fn missing_neighbour_advice(cx: &PlanBuilder<'_>, expr: ExprId, value: i64) -> M
             peer.printed()
         ),
         format!(
-            "ranks at an end have no such peer: write `if {short} {bound}:` around it; in a ring the peer is \
-             `wrap({short}, {ranks})`"
+            "ranks at an end have no such peer: write `if {short} {short_bound}:` around it; in a ring the peer is \
+             `wrap({short}, {named})`"
         ),
     )
 }

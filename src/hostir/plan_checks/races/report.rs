@@ -304,7 +304,8 @@ fn unnamed_repair() -> Message {
 }
 
 /// The repair if both accesses start together.
-const TOGETHER: &str = "sends and receives of a group start together: receive into other memory, or close the group and wait for it between the two";
+const TOGETHER: &str =
+    "sends and receives of a group start together: receive into other memory, and copy it from there after the group";
 
 /// The statement that is missing.
 enum MissingOrder {
