@@ -68,6 +68,12 @@ impl Parser<'_> {
     #[cold]
     pub(super) fn report_launch_brackets(&mut self, span: Span) -> Failed {
         let line = self.text.get(self.stmt.start as usize..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        if let Some((statement, edit)) = self.call_of_own_kernel(line) {
+            let error = SyntaxError::new(Code::Foreign, span, "a kernel of this file has no `<<<`")
+                .with_note(format!("the runtime chooses its launch: write `{statement}`"))
+                .with_edit(edit);
+            return self.report(error);
+        }
         let form = line.split_once("<<<").and_then(|(name, rest)| {
             let (sizes, _) = rest.split_once(">>>")?;
             let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -80,6 +86,21 @@ impl Parser<'_> {
             }
             None => self.report_foreign(span, "a launch has no `<<<`", FORM_NOTE),
         }
+    }
+
+    /// `Y = swish(X)` for `Y = swish<<<m, n>>>(X)`, if `swish` is a kernel of this file, and the edit.
+    fn call_of_own_kernel(&self, line: &str) -> Option<(String, SyntaxEdit)> {
+        let (before, rest) = line.split_once("<<<")?;
+        let (_, after) = rest.split_once(">>>")?;
+        let name = before.rsplit([' ', '=']).next()?;
+        let declared = format!("\nkernel {name}(");
+        if name.is_empty() || !self.text.contains(&declared) {
+            return None;
+        }
+        let start = self.stmt.start as usize + before.len();
+        let end = self.stmt.start as usize + line.len() - after.len();
+        let edit = SyntaxEdit { span: Span::new(start, end), text: String::new() };
+        Some((format!("{before}{after}"), edit))
     }
 
     /// The text in quotes that is next.

@@ -12,6 +12,18 @@ use crate::spelling::shorten_text;
 
 const ASSERT_NOTE: &str = "write a condition and what it means: `assert m % p == 0, \"rows divide\"`";
 
+/// Returns true for the double of a name: `2 * far`, `far * 2`, `far + far`, `far << 1`.
+fn is_doubled(name: &str, value: &str) -> bool {
+    let value: String = value.chars().filter(|c| *c != ' ').collect();
+    [format!("2*{name}"), format!("{name}*2"), format!("{name}+{name}"), format!("{name}<<1")].contains(&value)
+}
+
+/// Returns true for the number after a name: `i + 1`.
+fn is_next_number(name: &str, value: &str) -> bool {
+    let value: String = value.chars().filter(|c| *c != ' ').collect();
+    [format!("{name}+1"), format!("1+{name}")].contains(&value)
+}
+
 impl Parser<'_> {
     /// Ends the line of a simple statement: anything else on it is an error.
     pub(super) fn end_simple(&mut self) {
@@ -117,9 +129,32 @@ impl Parser<'_> {
         let (index, end) = (index.trim(), end.trim());
         let is_name = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let is_range = is_name && !end.is_empty() && !end.contains(['<', '>', '=', '&', '|', '!']);
-        is_range.then(|| {
-            format!("loops have a fixed number of steps: write `for {index} in {end}:`, which counts `{index}` itself")
+        if !is_range {
+            return None;
+        }
+        let steps = "loops have a fixed number of steps";
+        Some(match self.next_value_in_block(index) {
+            Some(next) if is_doubled(index, next) => format!(
+                "{steps}: write `for s in {end}:` with `{index} = 1 << s` as its first line, and leave out `{index} = {next}`"
+            ),
+            Some(next) if !is_next_number(index, next) => {
+                format!("{steps}: write `for s in N:` with the number of steps, and compute `{index}` of `s` in it")
+            }
+            _ => format!("{steps}: write `for {index} in {end}:`, which counts `{index}` itself"),
         })
+    }
+
+    /// The value that a name gets in the block of the statement that is next: `2 * far` of `far = 2 * far`.
+    #[cold]
+    fn next_value_in_block(&self, name: &str) -> Option<&str> {
+        let start = self.stmt.start as usize;
+        let before = self.text.get(..start)?;
+        let column = start - before.rfind('\n').map_or(0, |end| end + 1);
+        let inner = self.text.get(start..)?.lines().skip(1).take_while(|line| {
+            let indent = line.len() - line.trim_start_matches(' ').len();
+            line.trim().is_empty() || indent > column
+        });
+        inner.filter_map(|line| line.trim().strip_prefix(name)?.trim_start().strip_prefix('=')).map(str::trim).last()
     }
 
     /// The edit for a statement of another language that is left out, or begins with another word here.

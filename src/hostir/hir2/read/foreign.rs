@@ -25,6 +25,17 @@ pub(super) fn transpose_of(text: &str, rank: Option<usize>) -> Option<String> {
     name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| format!("Set.Permute({operand}, perm={order:?})"))
 }
 
+/// The operation and the neutral value of a reduction that is a method in other languages.
+pub(super) fn reduction_of_method(method: &str) -> Option<(&'static str, &'static str)> {
+    Some(match method {
+        "sum" => ("add", "0"),
+        "prod" => ("mul", "1"),
+        "max" | "amax" => ("max", "-inf"),
+        "min" | "amin" => ("min", "inf"),
+        _ => return None,
+    })
+}
+
 /// The spelling here of calls with other names in other languages, by the last part of the name there.
 fn foreign_call(text: &str) -> Option<&'static str> {
     Some(match text.rsplit('.').next()? {

@@ -1,6 +1,6 @@
 //! Expressions of other languages that this one has in another form: fields of tensors, functions that allocate.
 
-use super::foreign::{allocation_of, runtime_scalar_of, transpose_of, typed_allocation_of};
+use super::foreign::{allocation_of, reduction_of_method, runtime_scalar_of, transpose_of, typed_allocation_of};
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
@@ -8,6 +8,7 @@ use crate::axes::logical_axes;
 use crate::diag::{Applicability, Diag, Fix, codes};
 use crate::hir2::defaults::dtype_of_word;
 use crate::ir::{TensorId, short_expr_text};
+use crate::ops::expected_types::declared_type_text;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, TargetSyntax};
@@ -130,6 +131,54 @@ impl ProgramReader<'_> {
             None => diag,
         });
         true
+    }
+
+    /// `S = E.sum(dim=1)`: a reduction as the method of a tensor. Returns false for all others.
+    pub(super) fn report_reduction_method(&mut self, target: &TargetSyntax, name: NameSyntax, args: NodeRange) -> bool {
+        let text = self.file.symbol_text(name.name);
+        let Some((operand, method)) = text.rsplit_once('.') else { return false };
+        let Some((op, init)) = reduction_of_method(method) else { return false };
+        let Some(tensor) = self.tensor_named(operand) else { return false };
+        let declared = declared_type_text(&self.program, tensor);
+        let Some((dtype, axes)) = declared.strip_suffix(']').and_then(|rest| rest.split_once('[')) else {
+            return false;
+        };
+        let axes: Vec<&str> = axes.split(", ").filter(|axis| !axis.starts_with("r.")).collect();
+        let arg = self.file.args[args.indices()].first().map(|arg| self.source_text(self.file.expr_span(arg.value)));
+        let chosen =
+            arg.and_then(|arg| arg.parse::<i64>().ok()).map(|at| at.rem_euclid(axes.len().max(1) as i64) as usize);
+        let reduced = |(at, axis): (usize, &&str)| match chosen.is_none_or(|chosen| chosen == at) && !axis.contains(':')
+        {
+            true => format!("r.{axis}"),
+            false => (*axis).to_owned(),
+        };
+        let axes: Vec<String> = axes.iter().enumerate().map(reduced).collect();
+        let result = self.source_text(self.file.expr_span(target.value));
+        let statement =
+            format!("{result}: {dtype}[{}] = reduction({operand}, op={op}, init={dtype}({init}))", axes.join(", "));
+        let start = self.file.expr_span(target.value).start;
+        let last = self.file.args[args.indices()].last().map_or(name.span.end, |arg| arg.span.end);
+        let close = self.source.get(last as usize..).and_then(|rest| rest.find(')')).map(|at| last + at as u32 + 1);
+        let message = format!("a tensor has no function `{method}`: its reductions are an op");
+        let diag = Diag::error(codes::UNKNOWN_FUNCTION, name.span, message);
+        let is_plain = target.ty.is_none() && matches!(*self.file.expr(target.value), ExprNode::Name(_));
+        self.diags.push(match close.filter(|_| is_plain) {
+            Some(end) => diag.with_fix(Fix {
+                applicability: Applicability::Untried,
+                ..Fix::replacement(format!("write `{statement}`"), Span { start, end }, statement)
+            }),
+            None => diag.with_note(format!("sums are written as in `{statement}`")),
+        });
+        true
+    }
+
+    /// The tensor of a name in the scope.
+    fn tensor_named(&self, name: &str) -> Option<TensorId> {
+        let found = self.file.exprs.iter().find_map(|(node, _)| match *node {
+            ExprNode::Name(symbol) if self.file.symbol_text(symbol) == name => Some(symbol),
+            _ => None,
+        });
+        self.tensor_of(found?)
     }
 
     /// The extents among the arguments of `zeros(m, n)`, `zeros([m, n])` or `zeros_like(X)`.

@@ -219,7 +219,7 @@ impl<'a> ProgramReader<'a> {
             return self.read_call(name, args, std::slice::from_ref(target), span);
         }
         if let ExprNode::Call(name, args) = *self.file.expr(value)
-            && self.report_allocation_call(target, name, args)
+            && (self.report_allocation_call(target, name, args) || self.report_reduction_method(target, name, args))
         {
             return None;
         }

@@ -4,7 +4,7 @@ use super::SizeSolver;
 use super::classes::SizeConflict;
 use super::joins::{AxisOf, JoinPath, OpJoin};
 use crate::diag::{Message, message};
-use crate::ir::{CommunicationEffect, ExprId, OpEffect, OpId, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, CommunicationEffect, ExprId, OpEffect, OpId, OpKind, TensorId, Value};
 use crate::ops::expected_types::{ResultAdvice, result_advice};
 use crate::ops::launch::one_shape_advice;
 
@@ -18,6 +18,7 @@ impl SizeSolver<'_> {
                 .or_else(|| self.own_parts_advice(join.op))
                 .or_else(|| self.gathered_advice(join.op))
                 .or_else(|| self.misfit_advice(join))
+                .or_else(|| self.flags_advice(join.op))
                 .or_else(|| self.repetition_advice(conflict, join)),
             _ => self.kernel_advice(path).or_else(|| path.ops.iter().find_map(|join| self.misfit_advice(join))),
         }
@@ -150,6 +151,31 @@ impl SizeSolver<'_> {
             free,
             name
         )
+    }
+
+    /// The flags of the broadcast that makes an operand of a pointwise function, if others give it the result's axes.
+    fn flags_advice(&self, id: OpId) -> Option<Message> {
+        let op = self.program.op(id);
+        let result = op.output_tensors().next().filter(|_| op.kind.is_pointwise())?;
+        let made = |tensor: TensorId| {
+            let mut ops = self.program.ops().iter().map(|(_, made)| made);
+            ops.find(|made| made.kind == OpKind::Broadcast && made.output_tensors().any(|output| output == tensor))
+        };
+        op.input_tensors().find_map(|operand| {
+            let broadcast = made(operand)?;
+            let source = broadcast.input_tensors().next()?;
+            let AttrValue::Bools(flags) = broadcast.attr(AttrKey::Flags)? else { return None };
+            let written: Vec<&str> = flags.iter().map(|flag| if *flag { "true" } else { "false" }).collect();
+            let meant = self.flags_between(source, result).filter(|meant| *meant != written)?;
+            let [written, meant] = [written, meant].map(|flags| flags.join(", "));
+            Some(message!(
+                "`{}` gets its axes from `broadcast({}, flags=[{}])`: write `flags=[{}]` there",
+                self.program.quoted_tensor(operand),
+                self.program.quoted_tensor(source),
+                written,
+                meant
+            ))
+        })
     }
 
     /// The flags of a broadcast that adds to a tensor the axes of a result whose extents it does not have.
