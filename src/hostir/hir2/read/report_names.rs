@@ -153,12 +153,14 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
 pub(super) fn report_no_name(source: &str, text: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag =
         Diag::error(codes::UNKNOWN_SCALAR, span, message!("the name `{}` is not declared", PartKind::Word.quote(text)));
-    diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
-        _ if index_loop(source, text, span).is_some() => diag.with_note(message!(
+    if let Some(line) = index_loop(source, text, span) {
+        return diags.push(diag.with_note(message!(
             "`{}` is the index of the loop in line {}, and has a value inside of it only",
             PartKind::Scalar.quote(text),
-            index_loop(source, text, span).unwrap_or_default()
-        )),
+            line
+        )));
+    }
+    diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
         _ if matches!(text, "x" | "y" | "z") => {
             diag.with_note(message!("the axis `{}` of a mesh `d`, and the rank's coordinate along it, is `d.{}`", PartKind::Word.quote(text), PartKind::Word.quote(text)))
         }
@@ -171,17 +173,26 @@ pub(super) fn report_no_name(source: &str, text: &str, known: &[&str], span: Spa
     });
 }
 
-/// The line of the last loop above a place that has an index of this name, in the same program.
+/// The length of the text in front of a name in which its loop is searched: with many errors, searching all of it takes long.
+const SEARCHED: usize = 1 << 13;
+
+/// The line of the last loop not far above a place that has an index of this name, in the same program.
 fn index_loop(source: &str, index: &str, span: Span) -> Option<usize> {
     let before = source.get(..span.start as usize)?;
-    let lines: Vec<&str> = before.lines().collect();
-    let inside =
-        lines.iter().enumerate().rev().take_while(|(_, line)| line.is_empty() || line.starts_with([' ', '\t', '/']));
-    let mut loops = inside.filter(|(_, line)| {
-        let mut words = line.split_whitespace();
-        [words.next(), words.next(), words.next()] == [Some("for"), Some(index), Some("in")]
-    });
-    loops.next().map(|(at, _)| at + 1)
+    let start = before.len().saturating_sub(SEARCHED);
+    let near = (start..=before.len()).find_map(|start| before.get(start..))?;
+    let is_inside = |line: &&str| line.is_empty() || line.starts_with([' ', '\t', '/']);
+    let mut after = 0;
+    for line in near.rsplit('\n').take_while(is_inside) {
+        let rest = line.trim_start().strip_prefix("for ").unwrap_or_default();
+        let mut words = rest.split_whitespace();
+        if [words.next(), words.next()] == [Some(index), Some("in")] {
+            let above = before.bytes().filter(|byte| *byte == b'\n').count();
+            return Some(above + 1 - after);
+        }
+        after += 1;
+    }
+    None
 }
 
 /// Reports a name of other languages for the rank or the number of ranks.
