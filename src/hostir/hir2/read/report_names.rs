@@ -184,9 +184,10 @@ fn index_loop(source: &str, index: &str, span: Span) -> Option<usize> {
     let is_inside = |line: &&str| line.is_empty() || line.starts_with([' ', '\t', '/']);
     let mut after = 0;
     for line in near.rsplit('\n').take_while(is_inside) {
-        let rest = line.trim_start().strip_prefix("for ").unwrap_or_default();
-        let mut words = rest.split_whitespace();
-        if [words.next(), words.next()] == [Some(index), Some("in")] {
+        let line = line.trim_start();
+        let mut words =
+            if line.as_bytes().first() == Some(&b'f') { line.split_whitespace() } else { "".split_whitespace() };
+        if [words.next(), words.next(), words.next()] == [Some("for"), Some(index), Some("in")] {
             let above = before.bytes().filter(|byte| *byte == b'\n').count();
             return Some(above + 1 - after);
         }

@@ -4,7 +4,7 @@ use super::SizeSolver;
 use super::classes::SizeConflict;
 use super::joins::{AxisOf, JoinPath, OpJoin};
 use crate::diag::{Message, message};
-use crate::ir::{AttrKey, AttrValue, CommunicationEffect, ExprId, OpEffect, OpId, OpKind, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, CommunicationEffect, ExprId, OpEffect, OpId, TensorId, Value};
 use crate::ops::expected_types::{ResultAdvice, result_advice};
 use crate::ops::launch::one_shape_advice;
 
@@ -159,7 +159,7 @@ impl SizeSolver<'_> {
         let result = op.output_tensors().next().filter(|_| op.kind.is_pointwise())?;
         let made = |tensor: TensorId| {
             let mut ops = self.program.ops().iter().map(|(_, made)| made);
-            ops.find(|made| made.kind == OpKind::Broadcast && made.output_tensors().any(|output| output == tensor))
+            ops.find(|made| made.output_tensors().any(|output| output == tensor))
         };
         op.input_tensors().find_map(|operand| {
             let broadcast = made(operand)?;

@@ -65,6 +65,11 @@ impl Redeclared {
     }
 }
 
+/// Returns true for a tensor that the caller of the program passes or gets.
+fn is_input_or_output(program: &Program, tensor: TensorId) -> bool {
+    program.inputs().iter().chain(program.outputs()).any(|value| value.as_tensor() == Some(tensor))
+}
+
 /// The type of a declaration: `f32[x:p, m]`.
 pub(crate) fn declared_type_text(program: &Program, tensor: TensorId) -> String {
     WrittenType::of_tensor(program, tensor).type_text()
@@ -196,10 +201,13 @@ pub(crate) fn result_advice(program: &Program, id: OpId) -> Option<ResultAdvice>
     };
     let joined = changed.last().filter(|_| is_of_collective).and_then(|one| joined_axes_note(program, one));
     let edits: Option<Vec<Vec<TextEdit>>> = changed.iter().map(|one| one.edits(program)).collect();
+    // What callers pass and get is theirs to change.
+    let is_interface = changed.iter().any(|one| is_input_or_output(program, one.tensor));
+    let applicability = if is_interface { Applicability::MaybeIncorrect } else { Applicability::Untried };
     let fixes = edits.map(|edits| {
         let mut edits = edits.concat();
         edits.sort_by_key(|edit| edit.span.start);
-        Fix { message: format!("declare {texts}").into(), edits, applicability: Applicability::Untried }
+        Fix { message: format!("declare {texts}").into(), edits, applicability }
     });
     Some(ResultAdvice {
         notes: std::iter::once(note).chain(call).chain(joined).collect(),
