@@ -182,16 +182,15 @@ fn index_loop(source: &str, index: &str, span: Span) -> Option<usize> {
     let start = before.len().saturating_sub(SEARCHED);
     let near = (start..=before.len()).find_map(|start| before.get(start..))?;
     let is_inside = |line: &&str| line.is_empty() || line.starts_with([' ', '\t', '/']);
-    let mut after = 0;
-    for line in near.rsplit('\n').take_while(is_inside) {
-        let line = line.trim_start();
-        let mut words =
-            if line.as_bytes().first() == Some(&b'f') { line.split_whitespace() } else { "".split_whitespace() };
+    for (after, line) in near.rsplit('\n').take_while(is_inside).enumerate() {
+        if line.trim_start().as_bytes().first() != Some(&b'f') {
+            continue;
+        }
+        let mut words = line.split_whitespace();
         if [words.next(), words.next(), words.next()] == [Some("for"), Some(index), Some("in")] {
             let above = before.bytes().filter(|byte| *byte == b'\n').count();
             return Some(above + 1 - after);
         }
-        after += 1;
     }
     None
 }
