@@ -28,7 +28,7 @@ LINE = "=" * 100
 
 
 class Notice(NamedTuple):
-    """What is said of one library: its name and version, its licence, where it is from, and texts by the names of their files."""
+    """The notice of one library: its name and version, its licence, where it is from, and texts by the names of their files."""
 
     name: str
     licence: str

@@ -50,7 +50,7 @@ def grouped(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 
 
 def grouped_takes_floats() -> bool:
-    """Whether graphs may have grouped matmuls of float: those of torch 2.9 are of bfloat16 alone."""
+    """True if graphs may have grouped matmuls of float: those of torch 2.9 are of bfloat16 alone."""
     x, w, ends = (torch.empty(shape, device="meta") for shape in ((4, 8), (2, 8, 4), (2,)))
     try:
         torch._grouped_mm(x, w, offs=ends.int())

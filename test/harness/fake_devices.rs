@@ -214,7 +214,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// What a line writes on the CPU. The first process that comes to a line runs it, the others read the files.
+    /// The files that a line writes on the CPU. The first process that comes to a line runs it, the others read the files.
     fn expected_outputs(&self, run: &RunLine) -> Result<Outputs, String> {
         let failed = |error: std::io::Error| error.to_string();
         let lock = std::fs::File::create(self.expected.join("lock")).map_err(failed)?;

@@ -85,7 +85,7 @@ fn lines_beside(text: &str, place: usize, forward: bool) -> Vec<usize> {
 }
 
 /// `s != 0` for `s == 0`.
-fn inverse(condition: &str) -> String {
+fn negated_condition(condition: &str) -> String {
     let is_single = !condition.contains(['(', '[', '&', '|', '!']);
     let pairs = [("==", "!="), ("<=", ">"), (">=", "<"), ("<", ">="), (">", "<=")];
     let found = pairs.iter().find_map(|(operator, other)| Some((condition.split_once(operator)?, *other)));
@@ -96,7 +96,7 @@ fn inverse(condition: &str) -> String {
     }
 }
 
-fn joined(conditions: &[String]) -> String {
+fn join_conditions(conditions: &[String]) -> String {
     conditions.join(" && ")
 }
 
@@ -107,7 +107,7 @@ pub(super) fn flat_chain(text: &str, elif: usize) -> Option<FlatChain> {
     let mut before: Vec<String> = Vec::new();
     for start in lines_beside(text, elif, false) {
         let header = read_header(text, start)?;
-        before.push(inverse(header.condition?));
+        before.push(negated_condition(header.condition?));
         if before.len() > MOST_BRANCHES {
             return None;
         }
@@ -120,13 +120,13 @@ pub(super) fn flat_chain(text: &str, elif: usize) -> Option<FlatChain> {
         return None;
     }
     let bracketed = if condition.contains("||") { format!("({condition})") } else { condition.to_owned() };
-    let header = format!("if {}:", joined(&[before.clone(), vec![bracketed]].concat()));
+    let header = format!("if {}:", join_conditions(&[before.clone(), vec![bracketed]].concat()));
     let next = lines_beside(text, elif, true).first().and_then(|start| read_header(text, *start));
     let otherwise = next.filter(|next| next.condition.is_none());
     let Some(otherwise) = otherwise else {
         return Some(FlatChain { text: header.clone(), header, last: None, end: own.end });
     };
-    let last = format!("if {}:", joined(&[before, vec![inverse(condition)]].concat()));
+    let last = format!("if {}:", join_conditions(&[before, vec![negated_condition(condition)]].concat()));
     let changed = format!("{header}{}{last}", &text[own.end..otherwise.start]);
     Some(FlatChain { header, last: Some(last), text: changed, end: otherwise.end })
 }

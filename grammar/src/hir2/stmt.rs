@@ -12,6 +12,14 @@ use crate::spelling::shorten_text;
 
 const ASSERT_NOTE: &str = "write a condition and what it means: `assert m % p == 0, \"rows divide\"`";
 
+/// Lines in which the start of a loop's index is looked for.
+const MOST_LINES_ABOVE: usize = 20;
+
+/// The value that a line gives a name: `2 * far` of `far = 2 * far`.
+fn assigned_value<'t>(line: &'t str, name: &str) -> Option<&'t str> {
+    line.trim().strip_prefix(name)?.trim_start().strip_prefix('=').map(str::trim)
+}
+
 /// Returns true for the double of a name: `2 * far`, `far * 2`, `far + far`, `far << 1`.
 fn is_doubled(name: &str, value: &str) -> bool {
     let value: String = value.chars().filter(|c| *c != ' ').collect();
@@ -133,15 +141,24 @@ impl Parser<'_> {
             return None;
         }
         let steps = "loops have a fixed number of steps";
+        let start = self.value_above(index).unwrap_or("0");
         Some(match self.next_value_in_block(index) {
-            Some(next) if is_doubled(index, next) => format!(
+            Some(next) if is_doubled(index, next) && start == "1" => format!(
                 "{steps}: write `for s in {end}:` with `{index} = 1 << s` as its first line, and leave out `{index} = {next}`"
             ),
             Some(next) if !is_next_number(index, next) => {
                 format!("{steps}: write `for s in N:` with the number of steps, and compute `{index}` of `s` in it")
             }
-            _ => format!("{steps}: write `for {index} in {end}:`, which counts `{index}` itself"),
+            _ if start == "0" => format!("{steps}: write `for {index} in {end}:`, which counts `{index}` itself"),
+            _ => format!("{steps}: write `for {index} in {start}..{end}:`, which counts `{index}` itself"),
         })
+    }
+
+    /// The value that a name last gets not far above the statement that is next.
+    #[cold]
+    fn value_above(&self, name: &str) -> Option<&str> {
+        let before = self.text.get(..self.stmt.start as usize)?;
+        before.lines().rev().take(MOST_LINES_ABOVE).find_map(|line| assigned_value(line, name))
     }
 
     /// The value that a name gets in the block of the statement that is next: `2 * far` of `far = 2 * far`.
@@ -154,7 +171,7 @@ impl Parser<'_> {
             let indent = line.len() - line.trim_start_matches(' ').len();
             line.trim().is_empty() || indent > column
         });
-        inner.filter_map(|line| line.trim().strip_prefix(name)?.trim_start().strip_prefix('=')).map(str::trim).last()
+        inner.filter_map(|line| assigned_value(line, name)).last()
     }
 
     /// The edit for a statement of another language that is left out, or begins with another word here.

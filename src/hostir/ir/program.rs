@@ -132,7 +132,7 @@ pub struct TypePlace {
     pub whole: Span,
     /// The element type.
     pub dtype: Span,
-    /// What stands in its brackets; `None` if that is nothing.
+    /// The axes in its brackets; `None` if there are none.
     pub axes: Option<Span>,
 }
 

@@ -143,7 +143,7 @@ impl NeighbourTeam {
         (are_near && members.len() > 1).then_some(Self { size: members.len() })
     }
 
-    /// Whether groups of this size hold all of so many ranks.
+    /// Returns true if groups of this size hold all of so many ranks.
     pub fn divides(self, ranks: u32) -> bool {
         (ranks as usize).is_multiple_of(self.size)
     }

@@ -93,7 +93,7 @@ fn declared_type_error(program: &Program, op: OpId) -> Option<Diag> {
             None => diag,
         });
     }
-    let own = own?.text();
+    let own = own?.statement_text();
     let message = message!(
         "this `{}` needs parts of other devices: one operand is whole on each rank, and another is sharded",
         quoted_op(program, op)
@@ -114,7 +114,7 @@ struct OwnPartStatement {
 }
 
 impl OwnPartStatement {
-    fn text(&self) -> String {
+    fn statement_text(&self) -> String {
         format!("{} = {}", self.target, self.value)
     }
 }
@@ -122,7 +122,7 @@ impl OwnPartStatement {
 /// The statements by which each rank computes its own part of a declared result; a whole one is gathered then.
 fn own_part_note(program: &Program, id: OpId, own: &OwnPartStatement, is_sharded: bool) -> Option<Message> {
     if is_sharded {
-        return Some(message!("or let each rank compute its own part: `{}`", own.text()));
+        return Some(message!("or let each rank compute its own part: `{}`", own.statement_text()));
     }
     let (name, [_, wanted]) = result_advice(program, id)?.result_types()?;
     let free = program.unused_tensor_name();

@@ -81,7 +81,7 @@ pub(super) fn report_deadlock(
     }
 }
 
-/// What is said before the waits.
+/// The notes before those about the waits.
 #[derive(Default)]
 struct DeadlockReason {
     notes: Vec<Message>,

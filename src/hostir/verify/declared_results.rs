@@ -15,7 +15,7 @@ pub(super) fn advise_results(program: &Program, id: OpId, before: usize, diags: 
     }
 }
 
-/// Whether the type of the result of an op follows from its operand alone, so that an error about axes is about it.
+/// Returns true if the type of the result of an op follows from its operand alone, so that an error about axes is about it.
 fn has_type_of_operand(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     let is_collective = op.attr(AttrKey::Type).is_some();

@@ -108,7 +108,7 @@ pub(super) fn method_call(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
         .find(|&at| line.piece_text(at) == "." && line.piece_text(at + 2) == "(" && line.is_name(at + 1))?;
     let close = line.closing(dot + 2)?;
     let start = operand_start(line, dot - 1)?;
-    let (operand, method) = (line.spanned(start, dot - 1), line.piece_text(dot + 1));
+    let (operand, method) = (line.span_text(start, dot - 1), line.piece_text(dot + 1));
     let arguments = line.between(dot + 2, close);
     let found = CONVERSIONS.iter().find(|(name, _)| *name == method && arguments.is_empty());
     let meant = match found {

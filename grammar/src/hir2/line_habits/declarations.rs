@@ -62,7 +62,7 @@ fn element_type(word: &str) -> Option<&'static str> {
 }
 
 /// `%0`, `%C`, `&C`: the sign is left out, and a number gets a letter.
-pub(super) fn sigil(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn name_with_sigil(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
     let at = (0..line.pieces.len()).find(|&at| {
         let next = line.pieces.get(at + 1);
         let is_sign = matches!(line.piece_text(at), "%" | "&" | "$")
@@ -81,7 +81,7 @@ pub(super) fn sigil(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 
 /// `C = matmul(A, B) : f32[m, n]`, with types of MLIR, too.
 pub(super) fn type_at_end(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
-    let equals = line.outside("=")?;
+    let equals = line.find_outside("=")?;
     let colon = (equals + 1..line.pieces.len()).find(|&at| line.pieces[at].depth == 0 && line.piece_text(at) == ":")?;
     let target = line.code[..line.pieces[equals].place.start].trim();
     let value = line.between(equals, colon);
@@ -151,8 +151,8 @@ pub(super) fn declared_before(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `x := 1`.
-pub(super) fn walrus(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
-    let at = line.outside(":=")?;
+pub(super) fn walrus_assignment(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+    let at = line.find_outside(":=")?;
     Some(Habit::replace_part(line, line.pieces[at].place.clone(), "=", "`:=` is no assignment"))
 }
 

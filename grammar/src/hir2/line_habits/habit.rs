@@ -1,9 +1,9 @@
-//! What a rule finds in a line.
+//! The finding of a rule in a line.
 
 use super::line::CodeLine;
 use std::ops::Range;
 
-/// What a rule found in a line.
+/// The finding of a rule in a line.
 pub(super) struct Habit {
     /// One sentence.
     pub(super) message: String,

@@ -46,7 +46,7 @@ impl<'a> CodeLine<'a> {
     }
 
     /// The first piece of these words outside of brackets.
-    pub(super) fn outside(&self, wanted: &str) -> Option<usize> {
+    pub(super) fn find_outside(&self, wanted: &str) -> Option<usize> {
         (0..self.pieces.len()).find(|&at| self.pieces[at].depth == 0 && self.piece_text(at) == wanted)
     }
 
@@ -58,7 +58,7 @@ impl<'a> CodeLine<'a> {
     }
 
     /// The text from a piece to the end of another.
-    pub(super) fn spanned(&self, first: usize, last: usize) -> &'a str {
+    pub(super) fn span_text(&self, first: usize, last: usize) -> &'a str {
         match (self.pieces.get(first), self.pieces.get(last)) {
             (Some(first), Some(last)) => self.code.get(first.place.start..last.place.end).unwrap_or_default(),
             _ => "",

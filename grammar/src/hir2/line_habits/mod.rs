@@ -34,10 +34,10 @@ type Rule = fn(&CodeLine<'_>, &str) -> Option<Habit>;
 /// The rules, those first that find what others would take for something else.
 const RULES: &[Rule] = &[
     declarations::printed_statement,
-    declarations::sigil,
+    declarations::name_with_sigil,
     declarations::type_at_end,
     declarations::declared_before,
-    declarations::walrus,
+    declarations::walrus_assignment,
     values::conditional,
     values::choice_of_two,
     values::trailing_condition,

@@ -23,7 +23,7 @@ pub(super) fn range_of_tensor(line: &CodeLine<'_>, text: &str) -> Option<Habit> 
             && is_range(line.between(at, close.unwrap_or(at)))
     })?;
     let close = line.closing(open)?;
-    let equals = line.outside("=").filter(|equals| *equals < open)?;
+    let equals = line.find_outside("=").filter(|equals| *equals < open)?;
     let name = line.piece_text(open - 1);
     let tensor = declared_tensor(text, name)?;
     let call = slice_call(name, &split_items(line.between(open, close)), &tensor)?;

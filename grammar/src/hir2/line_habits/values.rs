@@ -84,7 +84,7 @@ pub(super) fn choice_of_two(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 
 /// `wait h if s > 0`.
 pub(super) fn trailing_condition(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
-    let at = line.outside("if").filter(|at| *at > 0 && !matches!(line.piece_text(at - 1), "else" | ":"))?;
+    let at = line.find_outside("if").filter(|at| *at > 0 && !matches!(line.piece_text(at - 1), "else" | ":"))?;
     let has_more = (at..line.pieces.len()).any(|more| matches!(line.piece_text(more), "else" | ":"));
     let statement = line.code[..line.pieces[at].place.start].trim();
     let condition = line.code[line.pieces[at].place.end..].trim().trim_end_matches(';').trim_end();
@@ -97,12 +97,12 @@ pub(super) fn trailing_condition(line: &CodeLine<'_>, _: &str) -> Option<Habit> 
 
 /// `right, left = (rank + 1) % p, wrap(rank - 1, p)`.
 pub(super) fn several_values(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
-    let equals = line.outside("=")?;
+    let equals = line.find_outside("=")?;
     let targets = split_items(
         line.code[..line.pieces[equals].place.start].trim_start_matches('(').trim_end().trim_end_matches(')'),
     );
     let values = split_items(line.code[line.pieces[equals].place.end..].trim().trim_end_matches(';'));
-    let are_names = targets.iter().all(|target| is_name(target)) && line.outside(":").is_none();
+    let are_names = targets.iter().all(|target| is_name(target)) && line.find_outside(":").is_none();
     let is_pairwise =
         targets.len() > 1 && targets.len() == values.len() && values.iter().all(|value| !value.is_empty());
     // Later values may need what an earlier target was before.

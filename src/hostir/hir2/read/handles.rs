@@ -161,7 +161,7 @@ impl ProgramReader<'_> {
         })
     }
 
-    /// Whether an expression is a tensor of this name or a slice of it.
+    /// Returns true for a tensor of this name or a slice of it.
     fn is_part_of(&self, id: ast::ExprId, tensor: ast::Symbol) -> bool {
         match *self.file.expr(id) {
             ExprNode::Name(name) => name == tensor,
@@ -193,7 +193,7 @@ impl ProgramReader<'_> {
                 };
                 let text = self.source.get(file.expr_span(value).as_usize_range())?;
                 let ExprNode::Name(name) = *file.expr(file.targets[targets.start as usize].value) else { return None };
-                (is_post && transfers(text, tensor)).then(|| file.symbol_text(name).to_owned())
+                (is_post && transfers_tensor(text, tensor)).then(|| file.symbol_text(name).to_owned())
             })
             .collect();
         handles.dedup();
@@ -225,8 +225,8 @@ impl ProgramReader<'_> {
     }
 }
 
-/// Whether the text of a communication or group sends or receives a tensor: `allgather(A -> G)`, `recv(G[s], ..)`.
-fn transfers(text: &str, tensor: &str) -> bool {
+/// Returns true if the text of a communication or group sends or receives a tensor: `allgather(A -> G)`, `recv(G[s], ..)`.
+fn transfers_tensor(text: &str, tensor: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut places = text.match_indices(tensor);
     places.any(|(at, _)| {

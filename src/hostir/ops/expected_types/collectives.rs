@@ -39,7 +39,7 @@ pub(super) fn collective_types(program: &Program, id: OpId) -> Option<ExpectedTy
         true => SideTypes { operand: None, result: collective.gathered_local() },
         false => collective.types_of(kind, &declared)?,
     };
-    let reason = collective.reason(kind, &types);
+    let reason = collective.reason_text(kind, &types);
     Some(ExpectedTypes {
         operand: types.operand.map(|ty| (operand, ty)),
         result: (result, types.result),
@@ -61,7 +61,7 @@ impl<'p> Collective<'p> {
         Some(Self { program, operand, domains, team, across })
     }
 
-    fn written(&self, axes: Vec<String>) -> WrittenType {
+    fn written_type(&self, axes: Vec<String>) -> WrittenType {
         WrittenType { dtype: self.program.tensor(self.operand).dtype, axes }
     }
 
@@ -85,7 +85,7 @@ impl<'p> Collective<'p> {
 
     /// The result of a gather of local tensors, were they parts of a sharded one.
     fn gathered_local(&self) -> WrittenType {
-        self.written([vec![self.team.count.clone()], self.axes()].concat())
+        self.written_type([vec![self.team.count.clone()], self.axes()].concat())
     }
 
     /// The types of a collective of this kind; `None` if several fit.
@@ -105,30 +105,30 @@ impl<'p> Collective<'p> {
                 whole[self.across?] = axis_word(self.program, &plain);
                 if declared.axes.len() == whole.len() { whole } else { self.own_axes() }
             }
-            "ReduceScatter" | "Scatter" => return self.scattered(),
-            "AllToAll" => return self.exchanged(),
+            "ReduceScatter" | "Scatter" => return self.scattered_types(),
+            "AllToAll" => return self.exchanged_types(),
             _ => return None,
         };
-        Some(SideTypes { operand: None, result: self.written(result) })
+        Some(SideTypes { operand: None, result: self.written_type(result) })
     }
 
     /// A collective that leaves each rank one of the parts along the outermost axis of what it is given.
-    fn scattered(&self) -> Option<SideTypes> {
+    fn scattered_types(&self) -> Option<SideTypes> {
         let own = self.own_axes();
         let (first, rest) = own.split_first()?;
         let across: Vec<String> = self.across.iter().map(|_| self.team_axis()).collect();
         if *first == self.team.count {
             let result = [vec![self.team_axis()], rest.to_vec()].concat();
-            return Some(SideTypes { operand: None, result: self.written(result) });
+            return Some(SideTypes { operand: None, result: self.written_type(result) });
         }
         let parts = [vec![divided_extent(first, &self.team.count)?], rest.to_vec()].concat();
         let operand = [across, vec![self.team.count.clone()], parts.clone()].concat();
         let result = [vec![self.team_axis()], parts].concat();
-        Some(SideTypes { operand: Some(self.written(operand)), result: self.written(result) })
+        Some(SideTypes { operand: Some(self.written_type(operand)), result: self.written_type(result) })
     }
 
     /// An exchange of parts: the outermost axis of a rank's operand has a part for each rank.
-    fn exchanged(&self) -> Option<SideTypes> {
+    fn exchanged_types(&self) -> Option<SideTypes> {
         let own = self.own_axes();
         let (first, rest) = own.split_first()?;
         let front = self.across.is_none_or(|at| at == 0);
@@ -142,20 +142,20 @@ impl<'p> Collective<'p> {
             false => {
                 let parts = [vec![divided_extent(first, &count)?], rest.to_vec()].concat();
                 let shard = if is_sharded { vec![axis.clone()] } else { Vec::new() };
-                (Some(self.written([shard, vec![count.clone()], parts.clone()].concat())), parts)
+                (Some(self.written_type([shard, vec![count.clone()], parts.clone()].concat())), parts)
             }
         };
         let result = match is_sharded {
             true => [vec![count, axis], rest].concat(),
             false => [vec![count], rest].concat(),
         };
-        Some(SideTypes { operand, result: self.written(result) })
+        Some(SideTypes { operand, result: self.written_type(result) })
     }
 
     /// The reason for the result's type.
-    fn reason(&self, kind: &str, types: &SideTypes) -> Option<Message> {
+    fn reason_text(&self, kind: &str, types: &SideTypes) -> Option<Message> {
         let name = self.program.tensor_name(self.operand);
-        let (count, given) = (&self.team.count, self.written(self.axes()).type_text());
+        let (count, given) = (&self.team.count, self.written_type(self.axes()).type_text());
         Some(match kind {
             "Gather" | "Allgather" if self.across.is_some() => {
                 message!(

@@ -49,7 +49,7 @@ impl Redeclared {
     }
 
     /// ``declare `G: f32[p, m, k]` ``, without the verb.
-    fn text(&self) -> String {
+    fn declaration_text(&self) -> String {
         format!("{}: {}", self.name, self.wanted.type_text())
     }
 
@@ -193,7 +193,7 @@ pub(crate) fn result_advice(program: &Program, id: OpId) -> Option<ResultAdvice>
             is_other_call: true,
         });
     }
-    let texts: Vec<String> = changed.iter().map(|one| format!("`{}`", one.text())).collect();
+    let texts: Vec<String> = changed.iter().map(|one| format!("`{}`", one.declaration_text())).collect();
     let texts = texts.join(" and ");
     let note = match expected.reason {
         Some(reason) => message!("{}: declare {}", reason, texts),
@@ -201,7 +201,7 @@ pub(crate) fn result_advice(program: &Program, id: OpId) -> Option<ResultAdvice>
     };
     let joined = changed.last().filter(|_| is_of_collective).and_then(|one| joined_axes_note(program, one));
     let edits: Option<Vec<Vec<TextEdit>>> = changed.iter().map(|one| one.edits(program)).collect();
-    // What callers pass and get is theirs to change.
+    // Inputs and outputs are the callers' to change.
     let is_interface = changed.iter().any(|one| is_input_or_output(program, one.tensor));
     let applicability = if is_interface { Applicability::MaybeIncorrect } else { Applicability::Untried };
     let fixes = edits.map(|edits| {

@@ -33,13 +33,13 @@ impl WrittenType {
         format!("{}[{}]", word_of_dtype(self.dtype), self.axes.join(", "))
     }
 
-    /// Whether two axes are over the devices along one axis of a mesh, which no tensor has.
+    /// Returns true if two axes are over the devices along one axis of a mesh, which no tensor has.
     pub(crate) fn repeats_device_axis(&self) -> bool {
         let count_of = |letter: &str| self.axes.iter().filter(|axis| axis.starts_with(letter)).count();
         ["x:", "y:", "z:"].into_iter().any(|letter| count_of(letter) > 1)
     }
 
-    /// Whether an axis is a reduction.
+    /// Returns true if an axis is a reduction.
     pub(crate) fn has_reduction(&self) -> bool {
         self.axes.iter().any(|axis| axis.starts_with("r."))
     }

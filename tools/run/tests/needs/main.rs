@@ -34,11 +34,11 @@ fn main() -> std::process::ExitCode {
         tests.extend(user_kernels::tests());
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert_with(threads);
+    arguments.test_threads.get_or_insert_with(thread_count);
     libtest_mimic::run(&arguments, tests).exit_code()
 }
 
 /// Three tests for each processor: most of a test's time is a deadline that has to pass.
-fn threads() -> usize {
+fn thread_count() -> usize {
     3 * std::thread::available_parallelism().map_or(1, usize::from)
 }
