@@ -21,6 +21,7 @@ mod checks {
 use checks::{arrows, conformance, coverage, docs, figures, files, links, messages, names, structures, workflows};
 use hostir_figures::report::Figures;
 use hostir_test::tree;
+use std::io;
 use std::sync::OnceLock;
 
 fn none(problems: impl AsRef<[String]>, rule: &str) {
@@ -214,4 +215,10 @@ fn coverage_measures_what_there_is() {
 #[test]
 fn actions_are_pinned() {
     none(workflows::unpinned_actions(), "name an action by its commit, with `# vVERSION` after it");
+}
+
+#[test]
+fn one_set_of_features() -> io::Result<()> {
+    none(workflows::crates_compiled_twice()?, "name in python/Cargo.toml the features that tests give these crates");
+    Ok(())
 }
