@@ -18,7 +18,8 @@ impl FieldElement {
         let modulus = u128::from(MODULUS);
         // 2^61 is 1 here.
         let folded = (wide & modulus) + ((wide >> 61) & modulus) + (wide >> 122);
-        FieldElement((folded % modulus) as u64)
+        // Less than 2^62 + 64.
+        FieldElement(folded as u64 % MODULUS)
     }
     /// The residue of an integer.
     pub(super) fn from_integer(value: i64) -> Self {

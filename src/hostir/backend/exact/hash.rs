@@ -43,10 +43,27 @@ pub(super) struct HashKeys {
 impl HashKeys {
     /// The hash of words about a subject.
     pub(super) fn hash_words(&self, subject: HashedSubject, words: &[u64]) -> FieldElement {
+        self.hasher_of(subject, words).finish_with(&[])
+    }
+    /// The beginning of hashes about a subject that share their first words.
+    pub(super) fn hasher_of(&self, subject: HashedSubject, first_words: &[u64]) -> SharedHasher {
         let mut hasher = DefaultHasher::new();
         hasher.write_u64(self.seed);
         (subject, self.altered == Some(subject)).hash(&mut hasher);
-        words.iter().for_each(|&word| hasher.write_u64(word));
+        first_words.iter().for_each(|&word| hasher.write_u64(word));
+        SharedHasher(hasher)
+    }
+}
+
+/// The beginning that hashes share: it is computed once for all elements of a tensor.
+#[derive(Clone, Debug)]
+pub(super) struct SharedHasher(DefaultHasher);
+
+impl SharedHasher {
+    /// The hash of the first words and of more.
+    pub(super) fn finish_with(&self, last_words: &[u64]) -> FieldElement {
+        let mut hasher = self.0.clone();
+        last_words.iter().for_each(|&word| hasher.write_u64(word));
         FieldElement::from_wide(u128::from(hasher.finish() & MODULUS))
     }
 }

@@ -49,6 +49,7 @@ pub(super) fn input_elements(
         return values.map(|value| stored_integer(value, io_tensor.dtype)).collect();
     }
     let change = change.filter(|change| change.input == position);
+    let hasher = keys.hasher_of(HashedSubject::Input(position), &[]);
     let elements = (0..count).map(|flat| {
         let word = match change.filter(|change| change.holds_element(&shape, flat)).map(|change| change.elements) {
             None => 0,
@@ -56,7 +57,7 @@ pub(super) fn input_elements(
             Some(ChangedElements::Zero) => return stored_integer(0, io_tensor.dtype),
         };
         let place = io_tensor.stored_place(&shape, flat) as u64;
-        ExactValue::Number(keys.hash_words(HashedSubject::Input(position), &[place, word]))
+        ExactValue::Number(hasher.finish_with(&[place, word]))
     });
     elements.collect()
 }

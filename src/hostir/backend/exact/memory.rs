@@ -82,10 +82,9 @@ impl ExactMemory {
         let at = view.buffer.0 as usize;
         let (keys, [program, rank]) = (self.keys, self.place);
         self.buffers[at].get_or_insert_with(|| {
-            let values = (0..plan.buffers[view.buffer].elements).map(|element| {
-                let words = [program, rank, at as u64, element as u64];
-                ExactValue::Number(keys.hash_words(HashedSubject::UninitialisedMemory, &words))
-            });
+            let hasher = keys.hasher_of(HashedSubject::UninitialisedMemory, &[program, rank, at as u64]);
+            let elements = 0..plan.buffers[view.buffer].elements;
+            let values = elements.map(|element| ExactValue::Number(hasher.finish_with(&[element as u64])));
             ExactColumn { values: values.collect(), degree: RationalDegree::VARIABLE }
         })
     }
