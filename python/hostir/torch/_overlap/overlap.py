@@ -72,8 +72,8 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
     - `reuse_times`: whether times that an earlier process has measured and kept count. Else all regions are measured anew,
       and nothing is kept.
     - `timeout`: seconds that a rank waits for the others to compile the same region.
-    - `tuning`: how the programs' matmuls are tuned, as for `hir.op`. `"sustained"` pays where steps keep a GPU at its power limit,
-      where it also times regions, and so does `"kernels"`; `"quick"` compiles sooner.
+    - `tuning`: how the programs' matmuls are tuned, as for `hir.op`. `"sustained"` and `"kernels"` also time regions at the GPU's
+      power limit, and take minutes for a model.
 
     An error of its own never fails a job that torch finishes: the region stays torch's on all ranks, or its nodes run
     where a rank cannot prepare its program. The report has the error, and one warning tells it.
@@ -90,7 +90,7 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
         rounds: int = 20,
         timeout: float = 300.0,
         reuse_times: bool = True,
-        tuning: Tuning = "sustained",
+        tuning: Tuning = "quick",
     ) -> None:
         _check_settings(min_gain, choose, rounds, timeout, reuse_times)
         check_tuning("Overlap", tuning)
