@@ -51,6 +51,7 @@ pass_table! {
     mod assign_streams;
     mod ring_stream_buffers;
     mod allgather_matmul;
+    mod alltoall_matmul;
     mod matmul_reduce_scatter;
     mod overlap_lower;
     mod host_ir_lower;

@@ -14,8 +14,10 @@ pub(crate) const PASS: PassInfo = PassInfo {
     description: "\
 Lowers a program in plain math, with meshes and device axes, for GPUs of one host that reach each other's memory.
 Products of gathered rows become loops that multiply each part as it arrives (`allgather-matmul`), and products
-that are summed over devices become rings of accumulating GEMMs (`matmul-reduce-scatter`). Everything else is lowered as
-`host-ir-lower` does. Programs need no stream axes; `--remarks` tells what became what, and why something stayed.
+that are summed over devices become rings of accumulating GEMMs (`matmul-reduce-scatter`). Products between exchanges of
+all ranks with all become loops that exchange part by part (`alltoall-matmul`), whatever the options: no collective is
+made of a `Set` that exchanges. Everything else is lowered as `host-ir-lower` does. Programs need no stream axes;
+`--remarks` tells what became what, and why something stayed.
 
 docs/overlap.md shows which pattern becomes which program. With `choose=model` the pass lowers in each of five ways,
 for the sizes that the text proposes, and takes the fastest by the cost model of `--machine` or `machine=NAME`; the
@@ -132,7 +134,7 @@ fn pipeline_ways(options: &Options) -> PipelineWays {
         _ => ChoiceRule::LeastTime,
     };
     let backend = options.word_value("communicator_backend");
-    let lower = format!("host-ir-lower{{communicator_backend={backend},share_copies=true}}");
+    let lower = format!("alltoall-matmul,host-ir-lower{{communicator_backend={backend},share_copies=true}}");
     let [place, own] = ["gather_into", "own_part"].map(|name| options.word_value(name));
     let parts = format!("allgather-matmul{{gather_into={place},own_part={own}}}");
     let mut ways = vec![
@@ -176,6 +178,7 @@ fn pipeline_steps(options: &Options) -> String {
         }
     }
     let backend = options.word_value("communicator_backend");
+    steps.push("alltoall-matmul".to_owned());
     steps.push(format!("host-ir-lower{{communicator_backend={backend},share_copies=true}}"));
     steps.join(",")
 }

@@ -2,7 +2,7 @@
 
 use hostir::analysis::storage::{StorageClasses, TensorAccess, visit_accesses};
 use hostir::ir::{OpEffect, OpId, Program, TensorId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The positions of ops in the body of a program, and the tensors that may share memory.
 pub(crate) struct BodyMotion<'p> {
@@ -62,6 +62,48 @@ impl<'p> BodyMotion<'p> {
         self.all_between(range, &[], &mut |touched, _| touched != class)
     }
 
+    /// True if ops of the body, in its order, have the same results together at the place of the last one.
+    pub(crate) fn can_sink_group(&mut self, ops: &[OpId]) -> bool {
+        let between = self.ops_between(ops);
+        self.group_commutes(between.iter(), ops)
+    }
+
+    /// True if ops of the body, in its order, have the same results together at the place of the first one.
+    pub(crate) fn can_hoist_group(&mut self, ops: &[OpId]) -> bool {
+        let between = self.ops_between(ops);
+        self.group_commutes(between.iter().rev(), ops)
+    }
+
+    /// The ops from the first of some to the last.
+    fn ops_between(&self, ops: &[OpId]) -> &'p [OpId] {
+        let (Some(&first), Some(&last)) = (ops.first(), ops.last()) else { return &[] };
+        let body = &self.program.block(self.program.body()).ops;
+        body.get(self.place_of(first)..=self.place_of(last)).unwrap_or_default()
+    }
+
+    /// True if each op of a walk that does not move may change places with those before it in the walk that do.
+    fn group_commutes<'w>(&mut self, walk: impl Iterator<Item = &'w OpId>, moved: &[OpId]) -> bool {
+        let (program, moved) = (self.program, moved.iter().copied().collect::<FxHashSet<OpId>>());
+        let (mut touched, mut changed) = (FxHashSet::default(), FxHashSet::default());
+        for &id in walk {
+            let (is_moved, mut free) = (moved.contains(&id), true);
+            visit_accesses(program, id, &mut |tensor, access| {
+                let class = self.storage.class_of(tensor);
+                let changes = changes_memory(access);
+                if is_moved {
+                    touched.insert(class);
+                    changed.extend(changes.then_some(class));
+                } else {
+                    free &= !(changed.contains(&class) || changes && touched.contains(&class));
+                }
+            });
+            if !(is_moved || free && is_free_to_move(program, id)) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// True if an op may change places with all ops of a range of the body except some.
     fn commutes_with(&mut self, op: OpId, range: std::ops::Range<usize>, but: &[OpId]) -> bool {
         let program = self.program;
@@ -83,15 +125,22 @@ impl<'p> BodyMotion<'p> {
         let program = self.program;
         let between = program.block(program.body()).ops.get(range).unwrap_or_default();
         between.iter().filter(|id| !but.contains(id)).all(|&id| {
-            let effect = program.op(id).kind.effect();
-            let mut free = matches!(effect, OpEffect::Pure | OpEffect::Allocate | OpEffect::Alias);
+            let mut free = is_free_to_move(program, id);
             visit_accesses(program, id, &mut |tensor, access| {
-                let changes = matches!(access, TensorAccess::Write | TensorAccess::Both | TensorAccess::Bind);
-                free &= passes(self.storage.class_of(tensor), changes);
+                free &= passes(self.storage.class_of(tensor), changes_memory(access));
             });
             free
         })
     }
+}
+
+/// True for an op that computes, binds or allocates, and does nothing else.
+fn is_free_to_move(program: &Program, op: OpId) -> bool {
+    matches!(program.op(op).kind.effect(), OpEffect::Pure | OpEffect::Allocate | OpEffect::Alias)
+}
+
+fn changes_memory(access: TensorAccess) -> bool {
+    matches!(access, TensorAccess::Write | TensorAccess::Both | TensorAccess::Bind)
 }
 
 /// The number of devices of a mesh that is one row of devices 0, 1, 2 and so on; at least 2.

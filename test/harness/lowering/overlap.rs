@@ -1,7 +1,8 @@
 //! Random sharded programs, as layers of models are sharded, through `overlap-lower`.
 //!
 //! Rows lie across devices (`[x:D, m, c]`), or columns do (`[x:D, D, m, c]`, with the rows as parts). Rows are gathered
-//! by products, products of columns are summed over devices, and gradients of weights contract the rows.
+//! by products, products of columns are summed over devices, and gradients of weights contract the rows. Parts are
+//! exchanged between all devices, before and after products (`[D, x:D, m, c]`).
 //!
 //! `HIR_PROGRAMS=20000 cargo test -p hostir-test --test properties overlap` runs that many programs.
 
@@ -204,6 +205,42 @@ impl<'r> LayerGenerator<'r> {
         self.outputs.push(format!("{name}: f32[{}, {}, {}]", self.devices, self.rows, rows.columns));
     }
 
+    /// A product of exchanged parts, whose result is exchanged back; either exchange may be missing.
+    fn exchanged_product(&mut self) {
+        let (devices, rows, to) = (self.devices, self.rows, self.rng.usize(1..=3));
+        let (parts, from) = if self.rng.usize(..4) > 0 {
+            let (source, name) = (self.any_columns(), self.name("E"));
+            self.declared(
+                &name,
+                &format!("f32[{devices}, x:{devices}, {rows}, {}]", source.columns),
+                &format!("Set({})", source.name),
+            );
+            (name, source.columns)
+        } else {
+            (self.input("A", &format!("{devices}, x:{devices}, {rows}, 2")), 2)
+        };
+        self.maybe_between();
+        let weight = self.input("W", &format!("b.1, x:{devices}, {from}, {to}"));
+        let axes = format!("f32[{devices}, x:{devices}, {rows}, {to}]");
+        let mut made = self.name("P");
+        self.declared(&made.clone(), &axes, &format!("matmul({parts}, {weight})"));
+        if self.rng.bool() {
+            let (bias, function) = (self.input("B", &format!("b.1, x:{devices}, b.1, {to}")), self.name("V"));
+            self.declared(&function, &axes, &format!("{made} * {bias}"));
+            made = function;
+        }
+        self.maybe_between();
+        if self.rng.usize(..4) == 0 {
+            let kept = self.name("Q");
+            self.body.push(format!("{kept} = abs({made})"));
+            self.outputs.push(format!("{kept}: {axes}"));
+            return;
+        }
+        let name = self.name("Y");
+        self.declared(&name, &format!("f32[x:{devices}, {devices}, {rows}, {to}]"), &format!("Set({made})"));
+        self.by_columns.push(Shard { name, columns: to });
+    }
+
     fn maybe_between(&mut self) {
         if self.rng.usize(..4) == 0 {
             self.pointwise();
@@ -212,11 +249,12 @@ impl<'r> LayerGenerator<'r> {
 
     fn program(mut self) -> Generated {
         for _ in 0..self.rng.usize(1..=5) {
-            match self.rng.usize(..8) {
+            match self.rng.usize(..10) {
                 0 | 1 => self.gather_product(),
                 2 | 3 => self.sum_over_devices(),
                 4 | 5 => self.gradient(),
                 6 => self.pointwise(),
+                7 | 8 => self.exchanged_product(),
                 _ => self.gathered_copy(),
             }
         }
