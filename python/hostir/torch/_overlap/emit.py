@@ -79,8 +79,8 @@ class Written:
     """The symbols of its shapes; the op gets their values."""
     values: Mapping[str, int] = field(default_factory=dict)
     """The program's own sizes for those of the example."""
-    lowered: str = ""
-    """The program that runs, where no pass makes it of the text; see `emit_experts`."""
+    has_exchanges: bool = False
+    """True if parts are exchanged between all ranks, before or after products; see `emit_experts`."""
 
     @property
     def argument_nodes(self) -> list[Node]:

@@ -1,14 +1,10 @@
-"""The program of a region of experts: in plain math, and with the exchanges in parts, which travel while others are multiplied.
-
-Each rank has a part for every other one. In step `hop` it receives the part of the rank `hop` places further, multiplies it by its
-experts' weights, and sends the results back; its own part, which does not travel, is multiplied while the first one does. Parts go
-by `put` into the program's own memory, which other ranks may write, and results by `get` out of it, into torch's.
+"""The program of a region of experts in plain math: each rank has a part for every other one, `Set`s exchange them, and products of
+the experts' weights are between. The pass `alltoall-matmul` makes of it the loop in which parts travel while others are multiplied.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,12 +23,10 @@ from hostir.torch._overlap.sizes import current_sizes
 
 __all__ = ["write_experts"]
 
-NAME = re.compile(r"\b[A-Z]\d+\b")
-
 
 @dataclass(frozen=True)
 class _Line:
-    """A statement of a part: the tensor that it makes, and what computes it of whole tensors."""
+    """A statement: the tensor that it makes, and what computes it."""
 
     name: str
     expression: str
@@ -64,33 +58,33 @@ def write_experts(index: GraphIndex, region: ExpertRegion) -> Written:
     inputs = ", ".join(f"{given.name}: {given.element}[{given.form.axes}]" for given in arguments)
     outputs = ", ".join(f"{made.name}: {made.element}[{made.form.axes}]" for made in results)
     head = f"({inputs}) -> ({outputs}) on d:\n"
-    texts = [head + "\n".join(f"  {line}" for line in lines) + "\n" for lines in (writer.plain_lines(), writer.lowered_lines())]
-    sizes, values = current_sizes(), {}
+    text = head + "\n".join(f"  {line}" for line in writer.lines_of_program()) + "\n"
+    sizes = current_sizes()
+    values: Mapping[str, int] = {}
     if sizes is not None:
-        # One call, so that a size has one name in both.
-        named = sizes.named("\0".join(texts))
+        named = sizes.named(text)
         if named is None:
             raise Kept(Reason.SYMBOLIC_SHAPE, "an extent is no product of sizes")
-        texts, values = named[0].split("\0"), named[1]
+        text, values = named
     top = f"hir 2\nmesh d = 0..{region.ranks}\n\n"
-    name = f"region_{hashlib.sha256((top + texts[0]).encode()).hexdigest()[:8]}"
+    name = f"region_{hashlib.sha256((top + text).encode()).hexdigest()[:8]}"
     nodes = {*region.nodes, *region.weight_views, *(node for argument in arguments for node in argument.nodes)}
     extents = (extent for node in nodes if is_static(node) for extent in shape_of(node))
     symbols = () if sizes is None else tuple(sizes.symbols_in(extents))
     return Written(
         name,
-        f"{top}{name}{texts[0]}",
+        f"{top}{name}{text}",
         arguments,
         results,
         sizes=sizes if symbols else None,
         symbols=symbols,
         values=values,
-        lowered=f"{top}{name}{texts[1]}",
+        has_exchanges=True,
     )
 
 
 class _Writer:
-    """Collects the statements of one part, in the order of the graph."""
+    """Collects the statements between the exchanges, in the order of the graph."""
 
     def __init__(self, index: GraphIndex, region: ExpertRegion) -> None:
         self.index = index
@@ -130,7 +124,7 @@ class _Writer:
     # Statements
 
     def write_lines(self) -> None:
-        """Writes what a part goes through."""
+        """Writes what parts go through."""
         region = self.region
         if region.dispatch is not None:
             self._write_dispatch(region.dispatch)
@@ -255,9 +249,9 @@ class _Writer:
         self.outputs = [result.name for result in made]
         return tuple(made)
 
-    # Texts
+    # Text
 
-    def plain_lines(self) -> list[str]:
+    def lines_of_program(self) -> list[str]:
         """The statements on whole tensors."""
         region, lines = self.region, []
         for name, expression in self.turned.items():
@@ -278,131 +272,6 @@ class _Writer:
     def _stated(self, name: str, expression: str) -> str:
         kind = self.kinds[name]
         return f"{name} = {expression}" if name in self.outputs else f"{name}: {kind.element}[{kind.axes}] = {expression}"
-
-    def lowered_lines(self) -> list[str]:
-        """The statements of a rank: a loop over the parts."""
-        return _LoweredText(self).lines()
-
-    def returned_name(self) -> str:
-        """The name of what the last exchange sends; empty without one."""
-        return "" if self.region.combine is None else self._value(self.region.combine.source) or ""
-
-    def sent_name(self) -> str:
-        """The name of what the first exchange sends; empty without one."""
-        return "" if self.region.dispatch is None else self._sent_name()
-
-    def received_name(self) -> str:
-        """The name of what it brings; empty without one."""
-        return "" if self.region.dispatch is None else self.names[self.region.dispatch.result]
-
-    def result_name(self) -> str:
-        """The name of what the last exchange brings; empty without one."""
-        return "" if self.region.combine is None else self.names[self.region.combine.result]
-
-
-class _LoweredText:
-    """The loop over the parts."""
-
-    def __init__(self, writer: _Writer) -> None:
-        self.writer = writer
-        self.p = writer.region.ranks
-        self.sent, self.received = writer.sent_name(), writer.received_name()
-        self.returned, self.result = writer.returned_name(), writer.result_name()
-        # What a rank has at once is multiplied while other parts travel: at first, or if nothing arrives at last.
-        shift = 0 if self.sent else 1
-        self.own_hop = (self.p - shift) % self.p
-        self.at = f"(rank + hop{f' + {shift}' if shift else ''}) % {self.p}"
-        self.other = f"(rank + {self.p - shift} - hop) % {self.p}"
-        self.given = {argument.name for argument in writer.arguments.values()}
-        self.copied = self.returned != "" and not self._is_sendable(self.returned)
-
-    def _is_sendable(self, name: str) -> bool:
-        """True for a tensor in memory of the program's own, which other ranks may read."""
-        return name not in self.writer.outputs and name not in self.given and name != self.received
-
-    def lines(self) -> list[str]:
-        """The statements."""
-        writer = self.writer
-        lines = [f"{name}: {self._own_type(name)} = {expression}" for name, expression in self._turns().items()]
-        lines += [f"{name} = alloc" for name in writer.outputs]
-        if self.received:
-            lines.append(self._allocated(f"{self.received}.1", writer.kinds[self.received]))
-        for line in writer.lines:
-            if line.name not in writer.outputs:
-                lines.append(self._allocated(line.name, writer.kinds[line.name]))
-        if self.copied:
-            lines.append(self._allocated(f"{self.returned}.1", writer.kinds[self.returned]))
-        lines.append(f"for hop in {self.p} on streams:")
-        lines.append(f"  if hop == {self.own_hop}:")
-        lines += [f"    {line}" for line in self._own_part()]
-        lines.append("  else:")
-        lines += [f"    {line}" for line in self._other_part()]
-        return lines
-
-    def _turns(self) -> Mapping[str, str]:
-        return self.writer.turned
-
-    def _own_type(self, name: str) -> str:
-        kind = self.writer.kinds[name]
-        return f"{kind.element}[{kind.axes}]"
-
-    def _allocated(self, name: str, kind: _Kind) -> str:
-        return f"{name}: {kind.element}[{self.p}, {kind.extents}] = alloc"
-
-    def _own_part(self) -> list[str]:
-        places = {self.received: f"{self.sent}[own, rank]"} if self.received else {}
-        lines = self._statements(places)
-        if self.received in self.writer.outputs:
-            lines.insert(0, f"{self._place(self.received, {})} = Set({self.sent}[own, rank])")
-        if self.returned:
-            lines.append(f"{self.result}[own, rank] = Set({self._place(self.returned, places)})")
-        return lines
-
-    def _other_part(self) -> list[str]:
-        lines, places = [], {}
-        if self.received:
-            arrived = f"{self.received}.1[{self.at}]"
-            places = {self.received: arrived}
-            lines += [
-                f"there = recv({arrived}, from={self.at}, via=CUDA, protocol=put)",
-                *self._beside(f"sent = send({self.sent}[own, {self.other}], to={self.other}, via=CUDA, protocol=put)"),
-                "wait there",
-            ]
-        lines += self._statements(places)
-        if self.received in self.writer.outputs:
-            lines.append(f"{self._place(self.received, {})} = Set({places[self.received]})")
-        if self.returned:
-            source = self._place(self.returned, places)
-            if self.copied:
-                lines.append(f"{self.returned}.1[{self.at}] = Set({source})")
-                source = f"{self.returned}.1[{self.at}]"
-            lines += [
-                f"back = send({source}, to={self.at}, via=CUDA)",
-                f"result = recv({self.result}[own, {self.other}], from={self.other}, via=CUDA)",
-                "wait back",
-                "wait result",
-            ]
-        return [*lines, "wait sent"] if self.received else lines
-
-    def _beside(self, statement: str) -> list[str]:
-        """A statement on the stream after those of the loop."""
-        return ["stream streams:", "  sync hop % streams", f"  {statement}"]
-
-    def _statements(self, places: Mapping[str, str]) -> list[str]:
-        """The statements of a part, with the places of tensors that are not where the loop has them."""
-        return [
-            f"{self._place(line.name, {})} = {NAME.sub(lambda found: self._place(found.group(), places), line.expression)}"
-            for line in self.writer.lines
-        ]
-
-    def _place(self, name: str, places: Mapping[str, str]) -> str:
-        """A part's place in a tensor."""
-        if name in places:
-            return places[name]
-        outer = self.writer.kinds[name].outer
-        if name in self.writer.turned or (name in self.given and outer.startswith("b.1")):
-            return f"{name}[0, own]"
-        return f"{name}[{self.at}, own]" if name in self.given or name in self.writer.outputs else f"{name}[{self.at}]"
 
 
 def _tensor_order(order: RowOrder, width: int) -> TensorOrder | None:

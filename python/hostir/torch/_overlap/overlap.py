@@ -67,7 +67,8 @@ class Overlap(inductor_pass()):  # type: ignore[misc]
     - `choose`: `"measure"` times both once, when a graph is compiled; `"always"` takes every program; `"never"` takes none,
       and the report tells what would have become of the collectives.
     - `passes`: what lowers the programs; by default `overlap-lower`, with `gather_into=buffer,own_part=return` where gathered rows
-      are a result, and with `independent_products=inside` where gradients of weights stand beside a sum.
+      are a result, and with `independent_products=inside` where gradients of weights stand beside a sum; for experts,
+      `alltoall-matmul`.
     - `rounds`: how often both are timed, in turn. With fewer than 5 nothing can be told from chance, so none is taken.
     - `reuse_times`: whether times that an earlier process has measured and kept count. Else all regions are measured anew,
       and nothing is kept.

@@ -45,9 +45,6 @@ HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
 ORDER = re.compile(r"\[([^\]]*)\] order\(([^)]*)\)")
 COLLECTIVE = re.compile(r"\b(allgather|reduce_scatter|allreduce|all_to_all)\(")
 
-IN_PARTS = "exchanges in parts"
-"""In the place of passes, for programs of experts."""
-
 
 @dataclass
 class RegionProgram:
@@ -134,8 +131,8 @@ def default_passes(written: Written) -> str:
     """The passes that lower a region. Other ranks cannot write to torch's memory: gathered rows that are a result are copied there,
     the rank's own ones by copy engines. Products beside a sum over ranks are multiplied while it travels.
     """
-    if written.lowered:
-        return IN_PARTS
+    if written.has_exchanges:
+        return "alltoall-matmul"
     if written.returns_rows:
         return "overlap-lower{gather_into=buffer,own_part=return}"
     return "overlap-lower{independent_products=inside}" if written.has_products_beside else "overlap-lower"
@@ -155,7 +152,7 @@ def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
     try:
         plain = parse(written.text, written.name)
         plain.verify()
-        lowered = parse(written.lowered, written.name) if passes == IN_PARTS else plain.run_passes(passes)
+        lowered = plain.run_passes(passes)
         _check_runs(lowered, ranks, written.values)
     except HostIrError as error:
         raise Kept(Reason.NOT_PROVED, f"{error.code}: {error.message}") from error
