@@ -54,7 +54,7 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
     let shared = options.shared;
     check_plans(prepared)?;
     let teams = team::collect_teams(prepared);
-    let messages = p2p::plan_messages(prepared, options.routes);
+    let messages = p2p::plan_messages(prepared, options.routes, options.gemm_kernels);
     let settings = ScheduleSettings {
         numerics: options.numerics,
         fp8: Fp8Support::Vectors,

@@ -168,15 +168,18 @@ pub struct MessagePlan {
     flags: BTreeMap<u32, usize>,
     /// By rank and instruction: the reason why copies cannot carry it out.
     refused: BTreeMap<RankInst, Unsupported>,
-    /// The sends of complete exchanges, each with the first one of its rank.
+    /// The sends of complete exchanges, each with the first one of its rank; none where no stores are joined.
     exchanges: BTreeMap<RankInst, InstId>,
 }
 
-/// The messages of all ranks' plans.
-pub fn plan_messages(prepared: &PreparedProgram, routes: BackendTransports) -> MessagePlan {
+/// The messages of all ranks' plans. Complete exchanges are found if stores of several products may be joined
+/// ([`ScheduleSettings::joins_stores`](crate::schedule::ScheduleSettings::joins_stores)).
+pub fn plan_messages(prepared: &PreparedProgram, routes: BackendTransports, joins_stores: bool) -> MessagePlan {
     let matching = PlanMatching::new(&prepared.plans);
-    let exchanges = exchanges::complete_exchanges(&prepared.plans, &matching.messages);
-    let mut found = MessagePlan { exchanges, ..MessagePlan::default() };
+    let mut found = MessagePlan::default();
+    if joins_stores {
+        found.exchanges = exchanges::complete_exchanges(&prepared.plans, &matching.messages);
+    }
     for message in &matching.messages {
         found.add_pair(message, &prepared.plans, routes);
     }

@@ -162,7 +162,7 @@ fn open_program<'p>(
     let name = site.devices[0].name();
     let about =
         name.and_then(|name| describe_platform(site.count, &name)).map_err(|error| vec![global_diag(&error)])?;
-    let messages = p2p::plan_messages(prepared, options.routes);
+    let messages = p2p::plan_messages(prepared, options.routes, site.joins_stores(options));
     let has_messages = !messages.list.is_empty();
     let shared = !site.one_rank_per_device && has_messages;
     if options.graph && shared && !process_group.is_multi_process() {
@@ -307,7 +307,12 @@ impl LocalDevices {
         options.graph && self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
     }
 
-    /// Returns true if the devices of this process run our GEMM kernels, and NVRTC compiles them.
+    /// Returns true if one launch may store the results of several products ([`ScheduleSettings::joins_stores`]): our
+    /// GEMM kernels are wanted, the devices of this process run them, and NVRTC compiles them.
+    fn joins_stores(&self, options: &Options) -> bool {
+        options.gemm_kernels && self.has_gemm_kernels()
+    }
+
     fn has_gemm_kernels(&self) -> bool {
         let mut architectures = self.devices.iter().map(|device| device.architecture());
         architectures.all(|found| found.is_ok_and(|found| found == ARCHITECTURE)) && nvrtc::is_present()
@@ -418,7 +423,7 @@ fn build_schedules(
     let LocalDevices { sms, fp8, one_rank_per_device, room, .. } = *site;
     let (push, routes) = (site.is_push_only(options), options.routes);
     let (numerics, notes) = (options.numerics, nvrtc::takes_notes());
-    let joins_stores = options.gemm_kernels && site.has_gemm_kernels();
+    let joins_stores = site.joins_stores(options);
     let settings =
         ScheduleSettings { numerics, fp8, sms, room, routes, one_rank_per_device, push, joins_stores, notes };
     let schedules = prepared.plans.iter().map(|plan| {

@@ -23,7 +23,7 @@ fn spans(prepared: &PreparedProgram, rank: usize) -> (RankSchedule, PartialTrace
 fn slices_with(prepared: &PreparedProgram, rank: usize, settings: ScheduleSettings) -> (RankSchedule, PartialTrace) {
     let plan = &prepared.plans[rank];
     let Ok(schedule) =
-        build_schedule(plan, &team::collect_teams(prepared), &plan_messages(prepared, settings.routes), settings)
+        build_schedule(plan, &team::collect_teams(prepared), &plan_messages(prepared, settings.routes, settings.joins_stores), settings)
     else {
         unreachable!("the program can run")
     };
@@ -141,7 +141,7 @@ fn streams_stay_in_order() {
     let Ok(schedule) = build_schedule(
         plan,
         &team::collect_teams(&prepared),
-        &plan_messages(&prepared, ScheduleSettings::H200.routes),
+        &plan_messages(&prepared, ScheduleSettings::H200.routes, false),
         ScheduleSettings::H200,
     ) else {
         unreachable!("the program can run")

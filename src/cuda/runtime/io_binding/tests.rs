@@ -28,7 +28,7 @@ fn prepared(inputs: &str, outputs: &str, body: &str) -> PreparedProgram {
 
 /// Returns the messages between ranks when all communications are copied.
 fn between(prepared: &PreparedProgram) -> MessagePlan {
-    plan_messages(prepared, BackendTransports::default())
+    plan_messages(prepared, BackendTransports::default(), false)
 }
 
 fn scheduled(prepared: &PreparedProgram) -> RankSchedule {

@@ -54,7 +54,7 @@ impl Machine {
         assert!(diags.is_empty(), "{diags:?}");
         let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
         let teams = team::collect_teams(&prepared);
-        let messages = p2p::plan_messages(&prepared, ROUTES);
+        let messages = p2p::plan_messages(&prepared, ROUTES, settings.joins_stores);
         let of = |plan: &hostir::plan::Plan| {
             build_schedule(plan, &teams, &messages, settings).unwrap_or_else(|refusal| panic!("{}", refusal.what))
         };
