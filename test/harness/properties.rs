@@ -10,6 +10,7 @@ mod hir2;
 mod hir2_grammar;
 mod layout;
 mod lowering;
+mod mistakes;
 #[allow(dead_code, reason = "the command that prints the table uses all of it")]
 mod mutation;
 mod mutation_judges;
