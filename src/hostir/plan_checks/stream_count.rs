@@ -10,6 +10,12 @@ use crate::lower::{PreparedProgram, prepare_with_streams};
 /// The most streams that are tried.
 const MOST_STREAMS: u32 = 1024;
 
+/// One more than the number of streams from which fewer ones are tried for a program with a race.
+const MOST_FEWER: u32 = 9;
+
+/// The most instructions of all ranks of such a program.
+const MOST_INSTS: usize = 1 << 12;
+
 /// The maximum product of instructions and queues of all ranks for which other numbers of streams are tried.
 const MOST_POINTS: u64 = 1 << 33;
 
@@ -50,6 +56,21 @@ fn warn_of_streams(program: &Program, prepared: &PreparedProgram, most: u32, wro
         _ => format!("right with at most {right_with} streams; this is with {wrong_with}"),
     };
     wrong.into_warning().with_note(note)
+}
+
+/// The largest number of streams, from 2 to less than the given one, with which a program with a race is right.
+pub(crate) fn find_fewer_streams(program: &Program, prepared: &PreparedProgram) -> Option<u32> {
+    let given = prepared.env.streams.min(affordable_streams(prepared));
+    if super::total_insts(&prepared.plans) > MOST_INSTS {
+        return None;
+    }
+    program.names().find_symbol("numberOfStreams")?;
+    (2..given.min(MOST_FEWER)).rev().find(|&streams| is_right_with(program, prepared, streams))
+}
+
+fn is_right_with(program: &Program, prepared: &PreparedProgram, streams: u32) -> bool {
+    let again = prepare_with_streams(program, prepared, streams);
+    again.is_ok_and(|again| super::prove_program(&again).errors.is_empty())
 }
 
 /// The largest number of streams whose proof takes a few seconds.

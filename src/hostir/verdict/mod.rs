@@ -9,11 +9,11 @@ mod tensor_writers;
 mod trusted;
 
 use crate::diag::components::PROOF;
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, codes, message};
 use crate::ir::Program;
 use crate::lower::PreparedProgram;
 use crate::plan::cost::CostModel;
-use crate::plan_checks::stream_count::examine_more_streams;
+use crate::plan_checks::stream_count::{examine_more_streams, find_fewer_streams};
 use crate::plan_checks::{ProofReport, check_wasted_time, prove_program};
 use std::collections::BTreeMap;
 
@@ -78,6 +78,21 @@ pub struct JudgedProgram {
     pub verdict: ProofVerdict,
 }
 
+/// Adds to a race the number of streams with which there is none.
+fn add_stream_limit(program: &Program, prepared: &PreparedProgram, errors: &mut [Diag]) {
+    let is_race = errors.iter().all(|error| error.code == codes::RACE);
+    let Some(first) = errors.first_mut().filter(|_| is_race) else { return };
+    if let Some(streams) = find_fewer_streams(program, prepared) {
+        first.notes.push(message!(
+            "right with at most {} streams (`streams {}`, `--streams {}`); this is with {}",
+            streams,
+            streams,
+            streams,
+            prepared.env.streams
+        ));
+    }
+}
+
 /// Proves a program as [`prove_program`] does. If it is right, proves it again with more streams and searches wasted
 /// time by a cost model. With `strict` warnings are errors.
 pub fn judge_program(program: &Program, prepared: &PreparedProgram, model: &CostModel, strict: bool) -> JudgedProgram {
@@ -93,6 +108,7 @@ pub fn judge_program(program: &Program, prepared: &PreparedProgram, model: &Cost
         report.warnings.extend(group_order::check_group_order(prepared, model));
     }
     advice::add_advice(program, prepared, &mut report.errors);
+    add_stream_limit(program, prepared, &mut report.errors);
     if strict {
         report.errors.extend(report.warnings.drain(..).map(Diag::into_error));
     }
