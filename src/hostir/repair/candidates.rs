@@ -10,12 +10,17 @@ use super::text_change::Candidate;
 use super::unwritten_candidates::{allocate_output, write_first};
 use super::wait_candidates::match_waits;
 use crate::ReadOptions;
-use crate::diag::{Applicability, Diag, Span, codes};
+use crate::diag::{Applicability, Diag, Fix, Span, codes};
 use crate::ops::OpRegistry;
 
 /// Returns true if there are candidates for such a diagnostic, or it has fixes that were not tried yet.
 pub(super) fn is_repairable(diag: &Diag) -> bool {
-    let has_untried = diag.fixes.iter().any(|fix| fix.applicability == Applicability::Untried);
+    let is_open = |fix: &Fix| match fix.applicability {
+        Applicability::Untried => true,
+        Applicability::MaybeIncorrect => !fix.edits.is_empty(),
+        Applicability::MachineApplicable | Applicability::InWords => false,
+    };
+    let has_untried = diag.fixes.iter().any(is_open);
     let has_candidates = REPAIRABLE.contains(&diag.code) || diag.skew().is_some();
     has_untried || (has_candidates && diag.fixes.iter().all(|fix| fix.edits.is_empty()))
 }

@@ -114,6 +114,10 @@ impl<'t> MendedText<'t> {
             // The order of axes that is written then may not be the one that is meant.
             self.has_conflict |= diag.code == codes::PERMUTATION;
             self.retyped.extend(fix.edits.iter().filter_map(|edit| declared_name(&self.text, edit)));
+            // That a communication of a guessed name has no other `wait` may follow from the guess.
+            if diag.code == codes::UNKNOWN_HANDLE {
+                self.poisoned.extend(fix.edits.iter().map(|edit| edit.text.clone()));
+            }
             let change = if diag.code.starts_with("H00") { LineChange::Spelling } else { LineChange::Guess };
             return Some((change, fix.edits.clone()));
         }
@@ -170,22 +174,75 @@ impl<'t> MendedText<'t> {
         self.changes[first..=last].iter().copied().find(|change| *change != LineChange::None)
     }
 
+    /// These names, and those of what statements compute of them or that shares their memory.
+    fn derived_names(&self, names: &FxHashSet<String>) -> FxHashSet<String> {
+        let mut found = names.clone();
+        for _ in 0..MOST_ROUNDS {
+            let before = found.len();
+            for statement in self.text.lines().filter_map(DerivedNames::of_line) {
+                let is_derived = statement.sources.iter().any(|name| found.contains(*name));
+                let shares = statement.is_shared && found.contains(statement.target);
+                if is_derived {
+                    found.insert(statement.target.to_owned());
+                }
+                if shares {
+                    found.extend(statement.sources.iter().map(|name| (*name).to_owned()));
+                }
+            }
+            if found.len() == before {
+                break;
+            }
+        }
+        found
+    }
+
     /// Returns true if a diagnostic is about a name that a statement without a repair defines, or misses what it writes.
     fn names_poisoned(&self, diag: &Diag) -> bool {
         let misses_writes = [codes::UNINITIALISED, codes::UNWRITTEN_OUTPUT, codes::UNDEFINED, codes::UNDEFINED_OUTPUT]
             .contains(&diag.code);
         let texts = std::iter::once(&diag.message).chain(&diag.notes);
         let mut words = texts.flat_map(|text| text.as_str().split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
-        let is_of_types = ["H02", "H04"].iter().any(|stage| diag.code.starts_with(stage));
+        let is_of_types =
+            ["H02", "H04"].iter().any(|stage| diag.code.starts_with(stage)) || diag.code == codes::OWN_INDEX;
+        let [poisoned, retyped, unwritten] =
+            [&self.poisoned, &self.retyped, &self.unwritten].map(|names| self.derived_names(names));
         words.any(|word| {
-            self.poisoned.contains(word)
-                || (misses_writes && self.unwritten.contains(word))
-                || (is_of_types && self.retyped.contains(word))
+            poisoned.contains(word)
+                || (misses_writes && unwritten.contains(word))
+                || (is_of_types && retyped.contains(word))
         })
     }
 
     fn line_moves<'s>(&self, starts: &'s [usize]) -> LineMoves<'s> {
         LineMoves { from: starts, to: line_starts(self.original), end: self.original.len() }
+    }
+}
+
+/// The names of a statement: what it computes, and of what.
+struct DerivedNames<'s> {
+    target: &'s str,
+    sources: Vec<&'s str>,
+    /// True if the target is other axes of the memory of its source.
+    is_shared: bool,
+}
+
+impl<'s> DerivedNames<'s> {
+    /// The statement of a line; `None` if it writes no tensor.
+    fn of_line(line: &'s str) -> Option<Self> {
+        let code = line.split("//").next().unwrap_or_default();
+        let names = |text: &'s str| {
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            words.filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()))
+        };
+        if let Some((before, after)) = code.split_once(" -> ").filter(|_| code.starts_with(' ')) {
+            let sources = names(before.rsplit('(').next().unwrap_or_default()).collect();
+            return Some(Self { target: names(after).next()?, sources, is_shared: false });
+        }
+        let (head, value) = code.split_once(" = ")?;
+        let head = head.rsplit(": ").find(|part| names(part).next().is_some()).unwrap_or(head);
+        let target = names(code.trim_start().split([':', '[', ' ']).next().unwrap_or_default()).next();
+        let target = target.filter(|word| !["if", "for", "else"].contains(word)).or_else(|| names(head).next())?;
+        Some(Self { target, sources: names(value).collect(), is_shared: value.contains("share=") })
     }
 }
 

@@ -8,16 +8,20 @@
 mod agreement_candidates;
 mod bound_candidates;
 mod candidates;
+mod context;
 mod further;
 mod group_candidates;
 mod judge;
 mod layout;
 mod memory_candidates;
+mod near_edits;
 mod order_candidates;
 mod outline;
 mod poison;
+mod posts;
 mod range_candidates;
 mod rank_condition;
+mod refuted;
 mod search;
 mod skew_candidates;
 mod slot_candidates;
@@ -30,13 +34,50 @@ mod weighing;
 
 use crate::diag::{Diag, Fix};
 use crate::hir2::{is_hir2, own_text};
+use context::TextContext;
+use refuted::retract_fixes;
 use search::RepairSearch;
 
 pub use further::add_further_errors;
 pub use judge::{TextJudge, TextVerdict, TextWeight};
 
-/// Adds tested fixes to diagnostics about a text.
+/// Adds tested fixes to diagnostics about a text, and labels that show where an error comes from.
 pub fn add_tested_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
+    let context = TextContext::for_diags(text, diags, &judge.read_options());
+    if let Some(context) = &context {
+        diags.iter_mut().take(MOST_DIAGS).for_each(|diag| context.propose_names(diag));
+    }
+    search_fixes(text, diags, judge);
+    if context.is_some() {
+        search_near_edits(text, diags, judge);
+    }
+    if let Some(context) = &context {
+        diags.iter_mut().take(MOST_DIAGS).for_each(|diag| context.add_labels(diag));
+    }
+}
+
+/// Tries changes by one for the first errors that have no fix.
+fn search_near_edits(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
+    let own = own_text(text).len();
+    let is_open = |diag: &Diag| {
+        let is_own = diag.primary.as_ref().is_some_and(|label| label.span.start as usize <= own);
+        is_own && search::is_error(diag) && near_edits::may_be_near(diag)
+    };
+    if !diags.iter().any(is_open) {
+        return;
+    }
+    let mut search = RepairSearch::new(text, judge).with_known(diags);
+    for diag in diags.iter_mut().filter(|diag| is_open(diag)).take(MOST_NEAR) {
+        let Some(found) = search.first_repair(diag, near_edits::near_edits(text, diag)) else { continue };
+        // It mends all that is wrong: other proposals may not.
+        let others: Vec<usize> = (0..diag.fixes.len()).filter(|&at| !diag.fixes[at].edits.is_empty()).collect();
+        retract_fixes(diag, &others);
+        diag.fixes.push(found);
+    }
+}
+
+/// Searches fixes for the first diagnostics that may have one.
+fn search_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
     let own = own_text(text).len();
     if diags.iter().all(|diag| !is_open(diag, own)) {
         return;
@@ -67,6 +108,9 @@ fn is_open(diag: &Diag, own: usize) -> bool {
 
 /// The maximum number of diagnostics of one text for which fixes are searched.
 const MOST_DIAGS: usize = 20;
+
+/// The maximum number of errors of one text for which changes by one are tried.
+const MOST_NEAR: usize = 2;
 
 /// The maximum number of fixes that are applied to one text.
 const MOST_ROUNDS: usize = 100;

@@ -2,10 +2,12 @@
 
 use super::candidates::{is_lost_write, list_candidates};
 use super::judge::{TextJudge, TextVerdict};
+use super::refuted::{is_of_change, is_refutable, retract_fixes};
 use super::text_change::{Candidate, CandidateIdea};
 use super::weighing::{FixPrice, RacePair, WeighedChange, choose_change, choose_order, is_slow, with_price};
 use crate::diag::fix::line_edits;
 use crate::diag::{Applicability, Diag, Fix, Message, PartKind, Severity, TextEdit, codes};
+use crate::hir2::is_hir2;
 use crate::ops::OpRegistry;
 use rustc_hash::FxHashMap;
 
@@ -81,8 +83,8 @@ enum TrialOutcome {
     Repaired(usize),
     /// It is gone, and there are other errors, but no more than before; the first is this one.
     Traded(Box<Diag>),
-    /// Anything else.
-    Failed,
+    /// It is left, or there are more errors than before; the first new one is this one.
+    Failed(Option<Box<Diag>>),
 }
 
 /// A change that was tried.
@@ -175,20 +177,61 @@ impl<'a> RepairSearch<'a> {
         race.loses_write(changed, self.judge.weigh_text(changed).as_ref())
     }
 
-    fn try_own_fixes(&mut self, diag: &mut Diag) {
+    /// Returns true if a text has no errors.
+    fn is_right(&mut self, text: &str) -> bool {
+        self.trials += 1;
+        count_errors(&self.judge.judge_text(text).diags) == 0
+    }
+
+    /// The first of several fixes that repairs a diagnostic; the author may mean another one.
+    pub(super) fn first_repair(&mut self, diag: &Diag, fixes: Vec<Fix>) -> Option<Fix> {
         let trial = Trial { target: diag.clone(), limit: self.trials + MOST_EACH };
-        for fix in diag.fixes.iter_mut().filter(|fix| fix.applicability == Applicability::Untried) {
+        for fix in fixes {
             let Some(text) = fix.apply_to(self.text) else { continue };
-            let works = match self.try_text(&trial, &text) {
-                Some(TrialOutcome::Repaired(_)) => true,
-                // Other errors of a statement are reported once its words can be read.
-                Some(TrialOutcome::Traded(_)) => replaces_words(self.text, fix),
-                Some(TrialOutcome::Failed) | None => false,
-            };
-            if works {
-                fix.applicability = Applicability::MachineApplicable;
+            if let TrialOutcome::Repaired(_) = self.try_text(&trial, &text)? {
+                return Some(fix);
             }
         }
+        None
+    }
+
+    /// Tries the fixes that a diagnostic has: those that do not work are taken back.
+    fn try_own_fixes(&mut self, diag: &mut Diag) {
+        let trial = Trial { target: diag.clone(), limit: self.trials + MOST_EACH };
+        let (mut refuted, mut repairing) = (Vec::new(), Vec::new());
+        for number in 0..diag.fixes.len() {
+            let fix = &diag.fixes[number];
+            let is_untried = fix.applicability == Applicability::Untried;
+            if fix.edits.is_empty() || !(is_untried || fix.applicability == Applicability::MaybeIncorrect) {
+                continue;
+            }
+            let Some(text) = fix.apply_to(self.text) else { continue };
+            let Some(outcome) = self.try_text(&trial, &text) else { continue };
+            let is_spelling = is_untried && diag.code != codes::OWN_INDEX && replaces_words(self.text, fix);
+            match outcome {
+                // Another declaration is meant only if nothing else is wrong then.
+                TrialOutcome::Repaired(_) if is_redeclared(diag, fix) && !self.is_right(&text) => refuted.push(number),
+                TrialOutcome::Repaired(_) => repairing.push(number),
+                // Other errors of a statement are reported once its words can be read.
+                TrialOutcome::Traded(_) if is_spelling => repairing.push(number),
+                TrialOutcome::Traded(next) | TrialOutcome::Failed(Some(next)) => {
+                    let may_be = is_hir2(self.text) && is_refutable(diag.code);
+                    let is_refuted = may_be && is_of_change(self.text, fix, &text, &next);
+                    refuted.extend(is_refuted.then_some(number));
+                }
+                TrialOutcome::Failed(None) => {}
+            }
+        }
+        // Of several edits that work only the author knows the one that is meant.
+        let is_only = repairing.len() == 1;
+        for &number in &repairing {
+            let fix = &mut diag.fixes[number];
+            fix.applicability = match fix.applicability {
+                Applicability::Untried if is_only => Applicability::MachineApplicable,
+                _ => Applicability::MaybeIncorrect,
+            };
+        }
+        retract_fixes(diag, &refuted);
     }
 
     /// Finds a change of `text` that removes the trial's target and makes nothing else worse than in the source. The
@@ -211,7 +254,7 @@ impl<'a> RepairSearch<'a> {
                     }
                 }
                 Some(TrialOutcome::Traded(next)) => traded.push((candidate, next)),
-                Some(TrialOutcome::Failed) => {}
+                Some(TrialOutcome::Failed(_)) => {}
             }
         }
         let overlapping = traded.iter().filter(|(change, _)| change.idea == CandidateIdea::Overlap);
@@ -287,14 +330,14 @@ impl Trial {
     fn compare_verdicts(&self, before: &[Diag], after: &[Diag]) -> TrialOutcome {
         let (old, new) = (DiagCounts::of_diags(before.iter()), DiagCounts::of_diags(after.iter()));
         if new.count_of(&self.target) >= old.count_of(&self.target) {
-            return TrialOutcome::Failed;
+            return TrialOutcome::Failed(None);
         }
         let (errors, warnings): (Vec<&Diag>, Vec<&Diag>) = after.iter().partition(|diag| is_error(diag));
         let is_more = errors.len() > count_errors(before);
         match errors.into_iter().find(|diag| new.count_of(diag) > old.count_of(diag)) {
             None => TrialOutcome::Repaired(warnings.len()),
             Some(first) if !is_more => TrialOutcome::Traded(Box::new(first.clone())),
-            Some(_) => TrialOutcome::Failed,
+            Some(first) => TrialOutcome::Failed(Some(Box::new(first.clone()))),
         }
     }
 }
@@ -313,6 +356,12 @@ fn replaces_words(text: &str, fix: &Fix) -> bool {
 
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Returns true for a fix of an index that changes the declaration instead.
+fn is_redeclared(diag: &Diag, fix: &Fix) -> bool {
+    let index = diag.primary.as_ref().map(|label| label.span);
+    diag.code == codes::OWN_INDEX && fix.edits.first().map(|edit| edit.span) != index
 }
 
 /// The number of errors.

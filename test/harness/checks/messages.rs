@@ -29,6 +29,10 @@ const METHODS: &[&str] = &[
 const OTHER_TEXTS: &[(&str, &str)] = &[
     ("src/cuda/runtime/user_kernels.rs", "finds the first error in the log of NVRTC"),
     ("src/gpu/user_kernel/parameter.rs", "reads the names of C's types"),
+    ("src/hostir/repair/context.rs", "finds loops and heads in the text of a program"),
+    ("src/hostir/repair/near_edits.rs", "changes loops, branches and calls in the text of a program"),
+    ("src/hostir/repair/posts.rs", "finds communications in the text of a program"),
+    ("src/hostir/repair/refuted.rs", "takes the first choice out of notes that give two"),
     ("src/hostir/repair/statement_text.rs", "looks for a free stream in the text of a program"),
     ("src/hostir/hir2/write/outline.rs", "finds names in lines of `hir 2` that the writer has written"),
     ("src/hostir/hir2/read/unbound.rs", "reads what follows a word in the text of a program"),

@@ -19,8 +19,7 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| pattern_of(r"\w+"));
 static GROUP: LazyLock<Regex> = LazyLock::new(|| pattern_of(r"\$(\d)"));
 
 /// The names of tensors, and of results and handles that a line defines or waits for.
-static NAMES: LazyLock<Regex> =
-    LazyLock::new(|| pattern_of(r"\b([A-Z]\w*|[a-z]\w*(?:\[\w+\])? = |wait [a-z]\w*)"));
+static NAMES: LazyLock<Regex> = LazyLock::new(|| pattern_of(r"\b([A-Z]\w*|[a-z]\w*(?:\[\w+\])? = |wait [a-z]\w*)"));
 
 /// A program with one mistake.
 #[derive(Clone, Debug)]
@@ -64,7 +63,10 @@ pub(super) fn list_mistakes(text: &str) -> Vec<Mistake> {
 impl<'a> RightLines<'a> {
     fn of_text(text: &'a str) -> Self {
         let lines: Vec<&str> = text.lines().collect();
-        let code: String = lines.iter().filter(|line| !line.trim_start().starts_with("//")).fold(String::new(), |all, line| all + line + "\n");
+        let code: String = lines
+            .iter()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .fold(String::new(), |all, line| all + line + "\n");
         let tensors = group_texts(&DECLARED, &code);
         let header = lines.iter().find(|line| line.starts_with("sizes ")).copied().unwrap_or_default();
         let sizes = group_texts(&SIZES, header);
@@ -107,7 +109,7 @@ impl<'a> RightLines<'a> {
             let pattern = pattern_of(rule.pattern);
             for at in 0..self.lines.len() {
                 let is_comment = rule.kind == "comment of Python";
-                if !self.is_code(at) && !(is_comment && self.lines[at].contains("//")) {
+                if !(self.is_code(at) || is_comment && self.lines[at].contains("//")) {
                     continue;
                 }
                 let line = self.lines[at];
@@ -123,7 +125,8 @@ impl<'a> RightLines<'a> {
     /// Adds the program without a line.
     fn add_drops(&self, at: usize, found: &mut Vec<Mistake>) {
         let line = self.lines[at].trim_start();
-        let opens = self.lines.get(at + 1).is_some_and(|_| self.indent(at + 1) > self.indent(at)) && line.ends_with(':');
+        let opens =
+            self.lines.get(at + 1).is_some_and(|_| self.indent(at + 1) > self.indent(at)) && line.ends_with(':');
         if opens || self.indent(at) == 0 && !line.starts_with("streams") {
             return;
         }
@@ -154,12 +157,26 @@ impl<'a> RightLines<'a> {
         }
         if self.indent(at + 1) == indent && next.ends_with(':') && self.lines.len() > at + 2 {
             let inner = " ".repeat(self.indent(at + 2));
-            self.add("line in the next block", at..at + 2, &[next.to_owned(), format!("{inner}{}", line.trim_start())], found);
+            self.add(
+                "line in the next block",
+                at..at + 2,
+                &[next.to_owned(), format!("{inner}{}", line.trim_start())],
+                found,
+            );
         }
-        if self.indent(at - 1) > 0 && self.lines[at - 1].ends_with(':') && self.indent(at - 1) < indent && self.indent(at + 1) == indent {
+        if self.indent(at - 1) > 0
+            && self.lines[at - 1].ends_with(':')
+            && self.indent(at - 1) < indent
+            && self.indent(at + 1) == indent
+        {
             let outer = " ".repeat(self.indent(at - 1));
             let before = self.lines[at - 1];
-            self.add("line before its block", at - 1..at + 1, &[format!("{outer}{}", line.trim_start()), before.to_owned()], found);
+            self.add(
+                "line before its block",
+                at - 1..at + 1,
+                &[format!("{outer}{}", line.trim_start()), before.to_owned()],
+                found,
+            );
         }
     }
 

@@ -34,7 +34,11 @@ pub(super) const RULES: &[MistakeRule] = &[
     // Loops and branches.
     rule("loop bound too large", r"\bfor (\w+) in (\w+)\b", &["for $1 in $2 + 1"]),
     rule("loop bound too small", r"\bfor (\w+) in (\w+)\b", &["for $1 in $2 - 1"]),
-    rule("loop in C or Python", r"\bfor (\w+) in (\w+):", &["for $1 in range($2):", "for (int $1 = 0; $1 < $2; ++$1) {"]),
+    rule(
+        "loop in C or Python",
+        r"\bfor (\w+) in (\w+):",
+        &["for $1 in range($2):", "for (int $1 = 0; $1 < $2; ++$1) {"],
+    ),
     rule("loop from 1", r"\bfor (\w+) in (\w+):", &["for $1 in 1..$2:"]),
     rule("condition off by one", r"\bif (.*\S) < ", &["if $1 <= "]),
     rule("condition off by one", r"\bif (.*\S) > ", &["if $1 >= "]),
@@ -95,7 +99,11 @@ pub(super) const RULES: &[MistakeRule] = &[
     rule("type without its first axis", r": (f32|bf16|i64)\[[^,\]]+, ", &[": $1["]),
     rule("type without its last axis", r": (f32|bf16|i64)\[([^\]]+), [^,\]]+\]", &[": $1[$2]"]),
     rule("type with swapped axes", r": (f32|bf16|i64)\[([^,\]]+), ([^,\]]+)\]", &[": $1[$3, $2]"]),
-    rule("type with swapped axes", r": (f32|bf16|i64)\[([^,\]]+), ([^,\]]+), ([^,\]]+)\]", &[": $1[$2, $4, $3]", ": $1[$3, $2, $4]"]),
+    rule(
+        "type with swapped axes",
+        r": (f32|bf16|i64)\[([^,\]]+), ([^,\]]+), ([^,\]]+)\]",
+        &[": $1[$2, $4, $3]", ": $1[$3, $2, $4]"],
+    ),
     rule("type not sharded", r"\b[xy]:(\w+)", &["$1"]),
     rule("type sharded", r": f32\[(\w+), ", &[": f32[x:$1, "]),
     rule("type sharded on another axis", r"\[x:(\w+), (\w+)", &["[$1, x:$2"]),
@@ -106,7 +114,11 @@ pub(super) const RULES: &[MistakeRule] = &[
     // Meshes.
     rule("mesh of the program missing", r" on \w+:$", &[":"]),
     rule("mesh of a tensor missing", r"(\]) @\w+", &["$1"]),
-    rule("mesh too small or large", r"\bmesh (\w+) = 0\.\.(\w+)$", &["mesh $1 = 0..$2 - 1", "mesh $1 = 0..$2 + 1", "mesh $1 = 1..$2", "mesh $1 = $2"]),
+    rule(
+        "mesh too small or large",
+        r"\bmesh (\w+) = 0\.\.(\w+)$",
+        &["mesh $1 = 0..$2 - 1", "mesh $1 = 0..$2 + 1", "mesh $1 = 1..$2", "mesh $1 = $2"],
+    ),
     rule("streams dropped", r" on streams:", &[":", " on 2:"]),
     rule("streams changed", r"^streams 2$", &["streams 3", ""]),
     rule("stream changed", r"\bstream (\d)", &["stream 0"]),
@@ -115,8 +127,16 @@ pub(super) const RULES: &[MistakeRule] = &[
     rule("wait of a call missing", r"\bwait (\w+)\(", &["$1("]),
     rule("wait of a group missing", r"\bwait \{", &["{"]),
     rule("group as two calls", r"^(\s+)(.*)wait \{ (.*); (.*) \}$", &["$1$2wait $3\n$1$2wait $4"]),
-    rule("group as two calls", r"^(\s+)((?:.*: )?)(\w+) = \{ (.*); (.*) \}$", &["$1$2wait $4\n$1$2wait $5", "$1$2$3 = $4\n$1$2$3 = $5"]),
-    rule("handle missing", r"^(\s+(?:.*: )?)[a-z]\w* = (\{|allgather|allreduce|reduce_scatter|broadcast)", &["$1$2", "$1wait $2"]),
+    rule(
+        "group as two calls",
+        r"^(\s+)((?:.*: )?)(\w+) = \{ (.*); (.*) \}$",
+        &["$1$2wait $4\n$1$2wait $5", "$1$2$3 = $4\n$1$2$3 = $5"],
+    ),
+    rule(
+        "handle missing",
+        r"^(\s+(?:.*: )?)[a-z]\w* = (\{|allgather|allreduce|reduce_scatter|broadcast)",
+        &["$1$2", "$1wait $2"],
+    ),
     rule("handle of one step", r"(\w+)\[\w+\] = (allreduce|allgather|broadcast)", &["$1 = $2"]),
     // Punctuation.
     rule("colon missing", r"^(\s+(?:for|if|else).*):$", &["$1", "$1 {"]),

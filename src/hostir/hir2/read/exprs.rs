@@ -61,6 +61,18 @@ impl ProgramReader<'_> {
         self.program.exprs.intern_name(symbol)
     }
 
+    /// Returns true for an index of a name that is not known, since its declaration has an error.
+    fn indexes_unknown(&self, index: Span) -> bool {
+        let before = self.source.get(..index.start as usize).unwrap_or_default();
+        let head = before.rsplit_once('[').filter(|(_, rest)| !rest.contains([']', '(', '\n'])).map(|(head, _)| head);
+        let name = head.and_then(|head| head.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next());
+        let Some(symbol) = name.and_then(|name| self.file.strings.find_symbol(name)) else { return false };
+        match self.tables.scope.get(symbol).map(|entry| entry.meaning) {
+            None => self.unbound.is_silent,
+            Some(meaning) => meaning == Meaning::Poisoned,
+        }
+    }
+
     fn scalar_name(&mut self, name: ast::Symbol, span: Span) -> Option<ExprId> {
         match self.tables.scope.get(name).map(|entry| entry.meaning) {
             Some(Meaning::Poisoned) => None,
@@ -70,10 +82,15 @@ impl ProgramReader<'_> {
                 None
             }
             Some(Meaning::Scalar) | None if self.name_text(name) == "own" => {
-                report::report_own(span, self.diags);
+                if !self.indexes_unknown(span) {
+                    report::report_own(span, self.diags);
+                }
                 None
             }
-            Some(Meaning::Scalar) => Some(self.name_expr(name)),
+            Some(Meaning::Scalar) => {
+                self.unbound.carry_doubt(NameSyntax { name, span });
+                Some(self.name_expr(name))
+            }
             None => {
                 if let Some(number) = self.mesh_size_number(name) {
                     return Some(number);

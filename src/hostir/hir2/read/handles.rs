@@ -128,6 +128,8 @@ impl ProgramReader<'_> {
                 report_names::report_no_wait(text, meaning, post, &handles, name.span, self.diags);
                 None
             }
+            // The statement that posts it cannot be read.
+            None if self.is_set_in_error(self.file.symbol_text(name.name)) => None,
             None => {
                 let mut posted: Vec<&str> =
                     self.posted_names().into_iter().map(|name| self.file.symbol_text(name)).collect();

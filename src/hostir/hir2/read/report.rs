@@ -3,12 +3,14 @@
 use super::foreign::{allocation_of, foreign_post_key, method_of, new_names_of, transpose_of, typed_allocation_of};
 use crate::axes::{list_axes, logical_axes};
 use crate::diag::{
-    Applicability, Diag, DiagLabel, Diags, Fix, Message, PartKind, codes, count_text, message, nearest_function,
+    Applicability, Diag, DiagLabel, Diags, Fix, Message, PartKind, TextEdit, codes, count_text, message,
+    nearest_function,
 };
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS, is_callable};
 use crate::ir::functions::function_names;
 use crate::ir::{DeviceMesh, Program, RESERVED_WORDS, TensorId, UnitId};
 use crate::ops::OpRegistry;
+use crate::ops::expected_types::resharded_fix;
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{FileSyntax, MeshItem, NameSyntax, ProgramItem};
@@ -294,15 +296,25 @@ pub(super) fn report_own_index(
             Some("own"),
         ),
     };
-    let axes = message!("the axes of `{}` are {}; reductions (`r.`) do not count", name, list_axes(program, tensor));
-    let diag = Diag::error(codes::OWN_INDEX, span, message).with_note(note).with_note(axes);
-    diags.push(match meant {
-        Some(meant) => {
-            let fix = Fix::replacement(format!("write `{meant}`"), span, meant);
-            diag.with_fix(Fix { applicability: Applicability::Untried, ..fix })
+    // The index of another statement has the same cause.
+    let mut earlier = diags.items.iter_mut();
+    if let Some(first) = earlier.find(|diag| diag.code == codes::OWN_INDEX && diag.message == message) {
+        let of_index = first.primary.as_ref().map(|label| label.span);
+        let is_of_index = |fix: &&mut Fix| fix.edits.first().map(|edit| edit.span) == of_index;
+        if let (Some(meant), Some(fix)) = (meant, first.fixes.iter_mut().find(is_of_index)) {
+            fix.edits.push(TextEdit { span, text: meant.to_owned() });
         }
-        None => diag,
-    });
+        first.labels.push(DiagLabel { span, text: "so it is here".into() });
+        return;
+    }
+    let axes = message!("the axes of `{}` are {}; reductions (`r.`) do not count", name, list_axes(program, tensor));
+    let mut diag = Diag::error(codes::OWN_INDEX, span, message).with_note(note).with_note(axes);
+    diag.fixes.extend(meant.map(|meant| {
+        let fix = Fix::replacement(format!("write `{meant}`"), span, meant);
+        Fix { applicability: Applicability::Untried, ..fix }
+    }));
+    diag.fixes.extend(resharded_fix(program, tensor, axis, is_own));
+    diags.push(diag);
 }
 
 /// Checks an index `rank`: it counts from 0 over all ranks, which is the position in the mesh only if the mesh is 0..n.

@@ -302,8 +302,11 @@ impl<'a> ProgramReader<'a> {
         match inferred {
             Some(inferred) => self.add_named_tensor(name, inferred, None),
             None => {
-                let text = self.file.symbol_text(name.name);
-                report_calls::report_no_type(self.shared.ops, source, text, name.span, self.diags);
+                // A header with an error may declare it.
+                if !(self.unbound.is_silent && matches!(source, ResultSource::Memory)) {
+                    let text = self.file.symbol_text(name.name);
+                    report_calls::report_no_type(self.shared.ops, source, text, name.span, self.diags);
+                }
                 self.poison(name);
                 None
             }

@@ -59,6 +59,13 @@ impl UnboundNames {
         self.extents.contains(&name)
     }
 
+    /// Records the use of a scalar: of one that an unknown name defines as a use of that name.
+    pub(super) fn carry_doubt(&mut self, used: NameSyntax) {
+        if let Some(&unknown) = self.doubtful.get(&used.name) {
+            self.last = Some(NameSyntax { name: unknown, span: used.span });
+        }
+    }
+
     /// Records that the last used name defines a scalar.
     pub(super) fn mark_doubtful(&mut self, scalar: ast::Symbol) {
         if let Some(last) = self.last {
@@ -105,6 +112,21 @@ impl<'f> ProgramReader<'f> {
             }
             None => self.diags.items.append(&mut found.items),
         }
+    }
+
+    /// Returns true if a line with an error of syntax gives a name a value.
+    pub(super) fn is_set_in_error(&self, name: &str) -> bool {
+        let mut unread = self.diags.items.iter().filter(|diag| diag.code.starts_with("H00"));
+        unread.any(|diag| {
+            let Some(place) = diag.primary.as_ref().map(|label| label.span.start as usize) else { return false };
+            let (Some(before), Some(after)) = (self.source.get(..place), self.source.get(place..)) else {
+                return false;
+            };
+            let start = before.rfind('\n').map_or(0, |end| end + 1);
+            let line = &self.source[start..place + after.find('\n').unwrap_or(after.len())];
+            let mut set = line.match_indices(name).filter(|(at, _)| line[..*at].ends_with([' ', ':']));
+            set.any(|(at, _)| line[at + name.len()..].starts_with(" = ") || line[at + name.len()..].starts_with('['))
+        })
     }
 
     /// Reports an unknown name as the value of a tensor: `G: T = aloc`.

@@ -220,15 +220,18 @@ impl SizeSolver<'_> {
         let SizeConflict { old, new, .. } = conflict;
         let message =
             message!("conflicting sizes for one extent: {} ({}) and {} ({})", old.value, old.why, new.value, new.why);
-        let mut diag = match new.span {
-            Some(span) => Diag::error(codes::SIZE_CONFLICT, span, message).with_primary_text((*new.why).clone()),
+        let mut sources = [new, old].into_iter().filter_map(|known| Some((known.span?, (*known.why).clone())));
+        let mut diag = match sources.next() {
+            Some((span, why)) => Diag::error(codes::SIZE_CONFLICT, span, message).with_primary_text(why),
             None => Diag::global_error(codes::SIZE_CONFLICT, message),
         };
-        if let Some(span) = old.span {
-            diag = diag.with_label(span, (*old.why).clone());
-        }
+        diag = sources.fold(diag, |diag, (span, why)| diag.with_label(span, why));
         let ends = if path.has_alias { None } else { Some((0, path.ops.len().saturating_sub(1))) };
-        for (number, join) in path.ops.iter().enumerate().take(MOST_OPS) {
+        // Both ends of a long path: its middle follows from them.
+        let hidden = 1..path.ops.len().saturating_sub(MOST_OPS - 1);
+        for (number, join) in
+            path.ops.iter().enumerate().filter(|(number, _)| path.ops.len() <= MOST_OPS || !hidden.contains(number))
+        {
             let first = self.sized_axis_text(join.first, ends.filter(|ends| ends.0 == number).map(|_| old.value));
             let second = self.sized_axis_text(join.second, ends.filter(|ends| ends.1 == number).map(|_| new.value));
             let (span, text) = (self.program.op_span(join.op), message!("{} is as long as {}", first, second));

@@ -75,6 +75,27 @@ pub(crate) fn declared_type_text(program: &Program, tensor: TensorId) -> String 
     WrittenType::of_tensor(program, tensor).type_text()
 }
 
+/// The fix that declares an axis of a tensor across devices, or as one that each rank has whole.
+pub(crate) fn resharded_fix(program: &Program, tensor: TensorId, axis: usize, is_sharded: bool) -> Option<Fix> {
+    let mut wanted = WrittenType::of_stored(program, tensor);
+    let word = wanted.axes.get_mut(axis)?;
+    *word = match is_sharded {
+        true => format!("x:{word}"),
+        false => word.split_once(':')?.1.to_owned(),
+    };
+    if wanted.repeats_device_axis() {
+        return None;
+    }
+    let changed = Redeclared { tensor, name: program.tensor_name(tensor), wanted };
+    let edits = changed.edits(program)?;
+    let message = format!("declare `{}`", changed.declaration_text()).into();
+    let applicability = match is_input_or_output(program, tensor) {
+        true => Applicability::MaybeIncorrect,
+        false => Applicability::Untried,
+    };
+    Some(Fix { message, edits, applicability })
+}
+
 /// The tensor of a name in the program or kernel of another one.
 fn find_tensor(program: &Program, beside: TensorId, name: &str) -> Option<TensorId> {
     let unit = program.tensor(beside).unit;
@@ -193,6 +214,10 @@ pub(crate) fn result_advice(program: &Program, id: OpId) -> Option<ResultAdvice>
             is_other_call: true,
         });
     }
+    if let Some(note) = changed.last().filter(|_| is_of_collective).and_then(|one| beside_note(program, id, one)) {
+        let (notes, fixes) = (vec![note], Vec::new());
+        return Some(ResultAdvice { notes, fixes, declared, result: types, is_of_collective, is_other_call: true });
+    }
     let texts: Vec<String> = changed.iter().map(|one| format!("`{}`", one.declaration_text())).collect();
     let texts = texts.join(" and ");
     let note = match expected.reason {
@@ -217,6 +242,42 @@ pub(crate) fn result_advice(program: &Program, id: OpId) -> Option<ResultAdvice>
         is_of_collective,
         is_other_call: false,
     })
+}
+
+/// The note for a gather whose declared result has the parts of the ranks beside each other along an inner axis, such as
+/// columns: the statements that put them there.
+fn beside_note(program: &Program, id: OpId, one: &Redeclared) -> Option<Message> {
+    let (declared, wanted) = (WrittenType::of_stored(program, one.tensor), &one.wanted);
+    let (count, parts) = wanted.axes.split_first()?;
+    let at = (1..parts.len()).find(|&at| {
+        let joined = [format!("{count} * {}", parts[at]), format!("{} * {count}", parts[at])];
+        let mut axes = declared.axes.iter().zip(parts).enumerate();
+        declared.axes.len() == parts.len()
+            && axes.all(|(axis, (found, part))| if axis == at { joined.contains(found) } else { found == part })
+    })?;
+    let operand = program.tensor_name(program.op(id).input_tensors().next()?);
+    let call = quoted_op(program, id);
+    let gathered = program.unused_tensor_name();
+    let ordered =
+        (2..).map(|number| format!("{gathered}{number}")).find(|name| program.names().find_symbol(name).is_none())?;
+    let perm: Vec<String> = (1..=at).chain([0]).chain(at + 1..=parts.len()).map(|axis| axis.to_string()).collect();
+    Some(message!(
+        "the result has the {} parts of `{}` one after another along its first axis; to put them beside each other along axis {}, write `{}: {} = alloc`, `wait {}({} -> {})`, `{} = Set.Permute({}, perm=[{}])` and `{}: {} = view({})`",
+        count.clone(),
+        operand.clone(),
+        at,
+        gathered.clone(),
+        wanted.type_text(),
+        call,
+        operand,
+        gathered.clone(),
+        ordered.clone(),
+        gathered,
+        perm.join(", "),
+        one.name.clone(),
+        declared.type_text(),
+        ordered
+    ))
 }
 
 /// The note for a declaration that joins the first two axes of what a collective gives: other axes of the same memory.

@@ -1,0 +1,237 @@
+//! Small changes of the lines that an error shows: a bound, an index or a comparison that is one off, and a number of a
+//! rank that does not wrap around. A person writes these wrongly most; each is tried before it is proposed.
+
+use super::posts::{posts_without_name, take_name};
+use crate::diag::{Applicability, Diag, Fix, Span, codes};
+
+/// Errors that such a change may repair.
+const NEAR: &[&str] = &[
+    codes::OUT_OF_RANGE,
+    codes::UNWRITTEN_OUTPUT,
+    codes::UNINITIALISED,
+    codes::POSTS,
+    codes::DEADLOCK,
+    codes::DISAGREEMENT,
+    codes::TEAM,
+    codes::UNKNOWN_HANDLE,
+];
+
+/// The maximum number of communications that may have the name of a `wait`.
+const MOST_POSTS: usize = 4;
+
+/// The maximum number of changes for one error.
+const MOST_EDITS: usize = 32;
+
+/// Comparisons with those that differ in one value.
+const COMPARISONS: &[[&str; 2]] = &[[" < ", " <= "], [" <= ", " < "], [" > ", " >= "], [" >= ", " > "]];
+
+/// Errors that exchanged operands cause.
+const OF_ORDER: &[&str] = &[codes::RANK, codes::SIZE_CONFLICT];
+
+/// Returns true if an error may come from a slip of one, or from exchanged operands.
+pub(super) fn may_be_near(diag: &Diag) -> bool {
+    let is_sure = diag.fixes.iter().any(Fix::is_machine_applicable);
+    let is_open = NEAR.contains(&diag.code) && diag.fixes.iter().all(|fix| fix.edits.is_empty());
+    is_open || (OF_ORDER.contains(&diag.code) && !is_sure)
+}
+
+/// The statement at a place with its operands exchanged: `B -> A` for `A -> B`, `f(B, A)` for `f(A, B)`.
+fn exchanged_operands(text: &str, place: Span) -> Vec<Fix> {
+    let start = place.start as usize;
+    let Some(statement) = text.get(place.as_usize_range()).filter(|statement| !statement.contains('\n')) else {
+        return Vec::new();
+    };
+    let Some(open) = statement.find('(') else { return Vec::new() };
+    let Some(first) = top_level_length(&statement[open + 1..]) else { return Vec::new() };
+    let between = [" -> ", ", "].into_iter().find(|between| statement[open + 1 + first..].starts_with(between));
+    let Some(between) = between else { return Vec::new() };
+    let second_start = open + 1 + first + between.len();
+    let Some(second) = top_level_length(&statement[second_start..]) else { return Vec::new() };
+    let (one, other) = (&statement[open + 1..open + 1 + first], &statement[second_start..second_start + second]);
+    if other.contains('=') {
+        return Vec::new();
+    }
+    let new = format!("{other}{between}{one}");
+    let shown = format!("{}{new}{}", &statement[..=open], &statement[second_start + second..]);
+    let span = Span::new(start + open + 1, start + second_start + second);
+    let fix = Fix::replacement(format!("exchange the operands, `{}`", shown.trim()), span, new);
+    vec![Fix { applicability: Applicability::MaybeIncorrect, ..fix }]
+}
+
+/// The length of an operand: up to a comma, an arrow or a bracket outside of its own brackets.
+fn top_level_length(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' | '[' => depth += 1,
+            ')' | ']' if depth == 0 => return Some(at),
+            ')' | ']' => depth -= 1,
+            ',' if depth == 0 => return Some(at),
+            ' ' if depth == 0 && text[at..].starts_with(" -> ") => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The changes of the lines that a diagnostic shows, and of the loops around its place.
+pub(super) fn near_edits(text: &str, diag: &Diag) -> Vec<Fix> {
+    if let Some(place) = diag.primary.as_ref().map(|label| label.span).filter(|_| diag.code == codes::UNKNOWN_HANDLE) {
+        let name = text.get(place.as_usize_range()).unwrap_or_default();
+        let posts = posts_without_name(text, place.start as usize);
+        return posts.iter().take(MOST_POSTS).map(|post| take_name(text, post, name)).collect();
+    }
+    if OF_ORDER.contains(&diag.code) {
+        return diag.primary.iter().flat_map(|label| exchanged_operands(text, label.span)).collect();
+    }
+    let shown = diag.primary.iter().chain(&diag.labels).map(|label| label.span.start as usize);
+    let mut starts: Vec<usize> = Vec::new();
+    for at in shown {
+        let Some(start) = text.get(..at).map(|before| before.rfind('\n').map_or(0, |end| end + 1)) else { continue };
+        starts.push(start);
+        starts.extend(outer_lines(text, start));
+    }
+    let mut seen = rustc_hash::FxHashSet::default();
+    starts.retain(|start| seen.insert(*start));
+    let mut found: Vec<Fix> = starts.into_iter().flat_map(|start| line_edits(text, start)).collect();
+    found.truncate(MOST_EDITS);
+    found
+}
+
+/// The first bytes of the lines that hold a line: loops and branches, the innermost first.
+fn outer_lines(text: &str, start: usize) -> Vec<usize> {
+    let (mut at, mut indent) = (start, indentation(&text[start..]));
+    let mut found = Vec::new();
+    while at > 0 && indent > 0 {
+        at = text[..at - 1].rfind('\n').map_or(0, |end| end + 1);
+        let line = text[at..].lines().next().unwrap_or_default();
+        let own = indentation(line);
+        if own < indent && !line.trim().is_empty() && !line.trim_start().starts_with("//") {
+            indent = own;
+            if own > 0 {
+                found.push(at);
+            }
+        }
+    }
+    found
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
+}
+
+/// The changes of one line.
+fn line_edits(text: &str, start: usize) -> Vec<Fix> {
+    let line = text[start..].lines().next().unwrap_or_default();
+    let code = line.split("//").next().unwrap_or_default();
+    if indentation(code) == 0 {
+        return Vec::new();
+    }
+    let mut changed: Vec<(std::ops::Range<usize>, String)> = Vec::new();
+    changed.extend(bound_changes(code));
+    changed.extend(wrap_changes(text, code));
+    changed.extend(index_changes(code));
+    changed.extend(condition_changes(code));
+    let fixes = changed.into_iter().map(|(part, new)| {
+        let shown = format!("{}{new}{}", &code[..part.start], &code[part.end..]);
+        let place = Span::new(start + part.start, start + part.end);
+        let fix = Fix::replacement(format!("write `{}`", shown.trim()), place, new);
+        Fix { applicability: Applicability::MaybeIncorrect, ..fix }
+    });
+    fixes.collect()
+}
+
+/// Other bounds of a loop: one more, one less, and from 0.
+fn bound_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
+    let own = indentation(code);
+    let Some(at) = code.find(" in ").filter(|_| code[own..].starts_with("for ")) else { return Vec::new() };
+    let begin = at + 4;
+    let Some(length) = code[begin..].find(" on ").or_else(|| code[begin..].find(':')) else { return Vec::new() };
+    let bound = &code[begin..begin + length];
+    let mut others: Vec<String> = Vec::new();
+    others.extend([" + 1", " - 1"].iter().filter_map(|shift| Some(bound.strip_suffix(shift)?.to_owned())));
+    others.extend(bound.strip_prefix("1..").map(str::to_owned));
+    others.extend(match bound.parse::<i64>() {
+        Ok(count) => [1, -1].map(|shift| count.saturating_add(shift).to_string()),
+        Err(_) => [format!("{bound} + 1"), format!("{bound} - 1")],
+    });
+    others.into_iter().map(|other| (begin..begin + length, other)).collect()
+}
+
+/// Indices without their shift by one, or with one.
+fn index_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
+    let mut found = Vec::new();
+    for shift in [" + 1", " - 1"] {
+        for (at, _) in code.match_indices(shift) {
+            let is_index = code[..at].matches('[').count() > code[..at].matches(']').count();
+            if is_index {
+                found.push((at..at + shift.len(), String::new()));
+            }
+        }
+    }
+    for (at, _) in code.match_indices('[') {
+        let Some(length) = code[at..].find(']') else { continue };
+        let index = &code[at + 1..at + length];
+        if index.bytes().all(|byte| byte.is_ascii_lowercase()) && !["own", "rank"].contains(&index) {
+            found.extend([" + 1", " - 1"].map(|shift| (at + 1..at + length, format!("{index}{shift}"))));
+        }
+    }
+    found
+}
+
+/// Comparisons with one value more or less.
+fn condition_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
+    let own = indentation(code);
+    let Some(end) = code.find(':').filter(|_| code[own..].starts_with("if ")) else { return Vec::new() };
+    let mut found = Vec::new();
+    for [old, new] in COMPARISONS {
+        found.extend(code[..end].match_indices(old).map(|(at, _)| (at..at + old.len(), (*new).to_owned())));
+    }
+    found
+}
+
+/// Numbers that wrap around: `wrap(a, n)` for `(a) % n`, and for a peer beyond the last rank.
+fn wrap_changes(text: &str, code: &str) -> Vec<(std::ops::Range<usize>, String)> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(") % ") {
+        let Some(open) = code[..at].rfind('(') else { continue };
+        let count: String = code[at + 4..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        found.push((open..at + 4 + count.len(), format!("wrap({}, {count})", &code[open + 1..at])));
+    }
+    let Some(ranks) = text.lines().find_map(|line| line.strip_prefix("mesh ")?.split_once(" = 0..")).map(|(_, to)| to)
+    else {
+        return found;
+    };
+    for key in ["to=", "from="] {
+        for (at, _) in code.match_indices(key) {
+            let begin = at + key.len();
+            let length = code[begin..].find([',', ')']).unwrap_or(code.len() - begin);
+            let peer = &code[begin..begin + length];
+            if !peer.contains(['(', '%']) && peer.contains(['+', '-']) {
+                found.push((begin..begin + length, format!("wrap({peer}, {})", ranks.trim())));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_more_and_one_less() {
+        let text = "mesh d = 0..p\n  for s in p + 1 on streams:\n    if s < p: send(A[s], to=rank + 1)\n";
+        let edits = |needle: &str| {
+            let start = text.find(needle).map_or(0, |at| at - 4);
+            line_edits(text, text[..start + 4].rfind('\n').map_or(0, |end| end + 1))
+                .into_iter()
+                .map(|fix| fix.message.as_str().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert!(edits("for s").contains(&"write `for s in p on streams:`".to_owned()));
+        assert!(edits("if s").contains(&"write `if s <= p: send(A[s], to=rank + 1)`".to_owned()));
+        assert!(edits("if s").contains(&"write `if s < p: send(A[s], to=wrap(rank + 1, p))`".to_owned()));
+        assert!(edits("if s").contains(&"write `if s < p: send(A[s + 1], to=rank + 1)`".to_owned()));
+    }
+}
