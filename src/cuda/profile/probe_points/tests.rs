@@ -22,9 +22,12 @@ fn spans(prepared: &PreparedProgram, rank: usize) -> (RankSchedule, PartialTrace
 
 fn slices_with(prepared: &PreparedProgram, rank: usize, settings: ScheduleSettings) -> (RankSchedule, PartialTrace) {
     let plan = &prepared.plans[rank];
-    let Ok(schedule) =
-        build_schedule(plan, &team::collect_teams(prepared), &plan_messages(prepared, settings.routes, settings.joins_stores), settings)
-    else {
+    let Ok(schedule) = build_schedule(
+        plan,
+        &team::collect_teams(prepared),
+        &plan_messages(prepared, settings.routes, settings.joins_stores),
+        settings,
+    ) else {
         unreachable!("the program can run")
     };
     let times = (0u64..).zip(step_probes(plan, &schedule)).map(|(at, probe)| match probe {
