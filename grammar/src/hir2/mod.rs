@@ -63,8 +63,9 @@ pub fn parse(text: &str) -> Hir2Output {
         Some(HeadFault::Newer(_)) => errors.retain(|error| error.code == Code::Version.text()),
         Some(HeadFault::Missing(_)) | None => {}
     }
-    if !errors.is_empty() {
-        line_habits::answer_habits(text, &mut file, &mut errors);
+    let library_lines = line_habits::library_lines(text, &file);
+    if !errors.is_empty() || !library_lines.is_empty() {
+        line_habits::answer_habits(text, library_lines, &mut file, &mut errors);
         // Lines that were read twice, because of an unclosed bracket, change the order.
         errors.sort_by_key(|error| error.span);
         file.comments.sort_by_key(|comment| comment.span.start);

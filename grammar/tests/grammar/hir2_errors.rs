@@ -62,6 +62,10 @@ fn python_words() {
     );
     check(
         "  with stream(1):\n    C = alloc",
+        "H0024 1 `with stream(1)`: a block on a stream begins with `stream`: write `stream 1:`",
+    );
+    check(
+        "  with open(1):\n    C = alloc",
         "H0024 1 `with`: `with` begins no statement of `hir 2`: a block on a stream is written `stream e:`",
     );
     check("  del A", "H0024 1 `del`: `del` begins no statement of `hir 2`: memory is given back by `free T`");

@@ -139,3 +139,41 @@ fn chains_of_branches() {
     let alone = parse("hir 2.1\nf() -> ():\n  elif s == 0:\n    wait h\n").errors;
     assert!(alone.iter().all(|error| error.edit.is_none()), "{alone:?}");
 }
+
+#[test]
+fn communications_of_other_libraries() {
+    for (statement, meant) in [
+        ("dist.all_reduce(A)", "wait allreduce(A -> A)"),
+        ("dist.all_reduce(A, op=dist.ReduceOp.MAX)", "wait allreduce(A -> A, op=max)"),
+        ("torch.distributed.all_reduce(A, op=dist.ReduceOp.SUM)", "wait allreduce(A -> A)"),
+        ("MPI_Allreduce(A, B, n * k, MPI_FLOAT, MPI_MIN, MPI_COMM_WORLD);", "wait allreduce(A -> B, op=min)"),
+        ("MPI_Allreduce(MPI_IN_PLACE, A, n, MPI_FLOAT, MPI_SUM, comm)", "wait allreduce(A -> A)"),
+        ("ncclAllReduce(A, B, n, ncclFloat, ncclProd, comm, stream)", "wait allreduce(A -> B, op=product)"),
+        ("dist.all_gather_into_tensor(G, A)", "wait allgather(A -> G)"),
+        ("MPI_Allgather(A, n, MPI_FLOAT, G, n, MPI_FLOAT, comm)", "wait allgather(A -> G)"),
+        ("dist.reduce_scatter_tensor(Y, A, op=dist.ReduceOp.AVG)", "wait reduce_scatter(A -> Y, op=avg)"),
+        ("dist.all_to_all_single(Y, A)", "wait all_to_all(A -> Y)"),
+        ("dist.broadcast(A, src=0)", "wait broadcast(A -> A, root=0)"),
+        ("dist.broadcast(A, 2)", "wait broadcast(A -> A, root=2)"),
+        ("MPI_Bcast(A, n * k, MPI_FLOAT, 0, MPI_COMM_WORLD)", "wait broadcast(A -> A, root=0)"),
+        ("MPI_Reduce(A, B, n, MPI_FLOAT, MPI_SUM, 1, comm)", "wait reduce(A -> B, root=1)"),
+        ("dist.send(A[own], dst=rank + 1)", "wait send(A[own], to=rank + 1)"),
+        ("dist.recv(A, src=0)", "wait recv(A, from=0)"),
+        ("ncclSend(A, n, ncclFloat, 1, comm, stream)", "wait send(A, to=1)"),
+        ("MPI_Recv(A, n, MPI_FLOAT, rank - 1, 0, comm, status)", "wait recv(A, from=rank - 1)"),
+    ] {
+        check_meant(statement, meant);
+    }
+    // Without a peer nobody knows the line, and a call of one's own is no call of a library.
+    for statement in ["dist.send(A)", "all_reduce2(A)", "broadcast(A, flags=[true])"] {
+        assert_eq!(parse(&format!("hir 2.1\nf(A: f32[m]) -> ():\n  {statement}\n")).errors, [], "{statement}");
+    }
+}
+
+#[test]
+fn streams_of_torch_are_blocks() {
+    let text = "hir 2.1\nf(A: f32[m]) -> (Y: f32[m]):\n  with torch.cuda.stream(i % 2):\n    Y = relu(A)\n";
+    let errors = parse(text).errors;
+    let [error] = errors.as_slice() else { panic!("{errors:#?}") };
+    assert_eq!(error.edit.as_ref().map(|edit| edit.text.as_str()), Some("stream i % 2:"));
+}

@@ -262,7 +262,7 @@ fn report_misplaced_condition(program: &Program, id: OpId, diags: &mut Diags) ->
         quoted_type(DType::Bool),
         condition
     );
-    let note = message!("are `{}` and `{}` exchanged?", first, condition);
+    let note = message!("move it to the front, before the two values: `where({}, {}, ..)`", condition, first);
     diags.push(Diag::error(codes::DTYPE, program.op_span(id), message).with_note(note));
     true
 }

@@ -78,6 +78,18 @@ fn printed_values(argument: &str) -> Vec<String> {
     vec![argument.to_owned()]
 }
 
+/// `with torch.cuda.stream(1):`
+pub(super) fn stream_manager(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+    let open = line.find_outside("(").filter(|_| line.piece_text(0) == "with")?;
+    let close = line.closing(open)?;
+    let stream = line.between(open, close);
+    let is_stream = matches!(line.piece_text(open - 1), "stream" | "Stream" | "StreamContext") && !stream.is_empty();
+    let is_end = line.piece_text(close + 1) == ":" && line.piece_text(close + 2).is_empty();
+    let message = "a block on a stream begins with `stream`";
+    (is_stream && is_end)
+        .then(|| Habit::rewrite_line(0..line.pieces[close].place.end, format!("stream {stream}:"), message))
+}
+
 /// `assert c : "t"`, `assert(c, "t")`.
 pub(super) fn assertion(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
     let name = line.piece_text(0);

@@ -5,6 +5,7 @@
 //! only if the parser reads the new line without errors.
 
 mod calls;
+mod communications;
 mod declarations;
 mod habit;
 mod line;
@@ -44,6 +45,8 @@ const RULES: &[Rule] = &[
     values::several_values,
     values::chained_assignment,
     values::other_comparison,
+    communications::library_call,
+    calls::stream_manager,
     calls::print_call,
     calls::assertion,
     calls::method_call,
@@ -53,20 +56,37 @@ const RULES: &[Rule] = &[
     calls::end_of_statement,
 ];
 
-/// Replaces the errors about lines of other languages by one for each, with the line to write.
-pub(super) fn answer_habits(text: &str, file: &mut FileSyntax, errors: &mut Vec<SyntaxError>) {
-    let mut lines: Vec<Range<usize>> = Vec::new();
+/// The lines that are calls of other libraries' communications: the parser reads them as calls.
+pub(super) fn library_lines(text: &str, file: &FileSyntax) -> Vec<Range<usize>> {
+    let calls = file.stmts.iter().filter(|stmt| matches!(stmt.form, StmtForm::Call(_)));
+    let calls = calls.filter(|stmt| {
+        let code = text.get(stmt.span.as_usize_range()).unwrap_or_default();
+        communications::is_library_call(code)
+    });
+    calls.map(|stmt| line_around(text, stmt.span.start as usize)).take(MOST_LINES).collect()
+}
+
+/// Replaces the errors about lines of other languages by one for each, with the line to write; `lines` are looked at
+/// without errors, too.
+pub(super) fn answer_habits(
+    text: &str,
+    mut lines: Vec<Range<usize>>,
+    file: &mut FileSyntax,
+    errors: &mut Vec<SyntaxError>,
+) {
+    let library_lines = lines.len();
     for error in errors.iter() {
         let line = line_around(text, error.span.start as usize);
-        if lines.last() != Some(&line) && lines.len() < MOST_LINES {
+        if !lines.contains(&line) && lines.len() < MOST_LINES {
             lines.push(line);
         }
     }
-    for line in lines {
+    for (number, line) in lines.into_iter().enumerate() {
         let (on_line, others): (Vec<SyntaxError>, Vec<SyntaxError>) = errors
             .drain(..)
             .partition(|error| line.contains(&(error.span.start as usize)) || error.span.start as usize == line.end);
-        let is_answered = matches!(on_line.as_slice(), [one] if is_repaired(text, &line, one));
+        let is_answered =
+            number >= library_lines && matches!(on_line.as_slice(), [one] if is_repaired(text, &line, one));
         let answer = if is_answered { None } else { answer_line(text, &line) };
         *errors = others;
         match answer {

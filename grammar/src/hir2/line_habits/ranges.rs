@@ -32,7 +32,8 @@ pub(super) fn range_of_tensor(line: &CodeLine<'_>, text: &str) -> Option<Habit> 
     let message = "an index is one number, not a range: a range is an op, `slice`";
     let target = line.code[..line.pieces[equals].place.start].trim();
     let is_whole = line.code[line.pieces[equals].place.end..].trim().trim_end_matches(';') == &line.code[place.clone()];
-    if is_whole && !target.contains(['[', ',']) {
+    let target_name = target.split(':').next().unwrap_or_default();
+    if is_whole && !target_name.contains(['[', ',']) {
         let is_declared = target.contains(':') || typed_tensor(text, target).is_some();
         let declared = if is_declared { target.to_owned() } else { format!("{target}: {}", call.ty) };
         return Some(Habit::rewrite_line(shown, format!("{declared} = {}", call.text), message));

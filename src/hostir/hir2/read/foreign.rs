@@ -80,7 +80,14 @@ fn foreign_call(text: &str) -> Option<&'static str> {
 /// The statements that order work and ranks here, for calls of CUDA, MPI and torch.distributed.
 fn runtime_call(name: &str) -> Option<&'static str> {
     Some(match name {
-        "barrier" | "MPI_Barrier" => {
+        "ncclGroupStart" | "batch_isend_irecv" => {
+            "messages of a group are one statement: `wait { send(X, to=1); recv(Y, from=1) }`"
+        }
+        "ncclGroupEnd" => "the messages of a group stand between `{` and `}`: leave the statement out",
+        "program_id" | "get_program_id" => {
+            "a rank's own number is `rank`; blocks of a kernel have none here: a loop or an axis takes their place"
+        }
+        "barrier" | "MPI_Barrier" | "__syncthreads" | "syncthreads" => {
             "ranks need no barrier: a communication waits for its partners, and `wait h` orders what follows after it"
         }
         "synchronize" | "cudaDeviceSynchronize" | "cudaStreamSynchronize" | "cudaStreamWaitEvent" | "wait_stream" => {
