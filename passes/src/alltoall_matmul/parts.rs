@@ -84,7 +84,7 @@ pub(super) enum PartForm {
     Computed,
     /// The part of the same number.
     OfPart,
-    /// What is the same for all parts, `[1, device, ..]`.
+    /// The same for all parts, `[1, device, ..]`.
     OfAll,
     /// All of a tensor that is the same on all devices.
     Whole,

@@ -1,6 +1,7 @@
 //! Places that show where an error comes from: the declaration of a tensor whose axes do not fit, the loop of an index
 //! that leaves its range, the mesh of a team, and names that nothing uses where another name is missing.
 
+use super::lines::{indent_width, line_number, outer_lines};
 use super::refuted::retract_fixes;
 use crate::diag::{Applicability, Diag, Fix, PartKind, Span, codes, nearest_candidate};
 use crate::hir2::is_hir2;
@@ -109,15 +110,11 @@ impl<'t> TextContext<'t> {
     }
 
     fn add_label(&self, diag: &mut Diag, span: Span, text: String) {
-        let line = self.line_of(span.start);
+        let line = line_number(self.text, span.start);
         let mut shown = diag.primary.iter().chain(&diag.labels);
-        if shown.all(|label| self.line_of(label.span.start) != line) {
+        if shown.all(|label| line_number(self.text, label.span.start) != line) {
             diag.labels.push(crate::diag::DiagLabel { span, text: text.into() });
         }
-    }
-
-    fn line_of(&self, at: u32) -> usize {
-        self.text.bytes().take(at as usize).filter(|&byte| byte == b'\n').count()
     }
 
     /// The tensors at a place: that of an index, or those of a statement.
@@ -163,23 +160,14 @@ impl<'t> TextContext<'t> {
     /// The heads of the loops around a place: `for s in p`.
     fn loops_around(&self, at: u32) -> Vec<Span> {
         let Some(before) = self.text.get(..at as usize) else { return Vec::new() };
-        let mut start = before.rfind('\n').map_or(0, |end| end + 1);
-        let mut indent = indentation(&self.text[start..]);
-        let mut found = Vec::new();
-        while start > 0 && indent > 0 {
-            start = self.text[..start - 1].rfind('\n').map_or(0, |end| end + 1);
-            let line = self.text[start..].lines().next().unwrap_or_default();
-            let own = indentation(line);
-            if line.trim().is_empty() || line.trim_start().starts_with("//") || own >= indent {
-                continue;
-            }
-            indent = own;
-            let head = line[own..].split(':').next().unwrap_or_default();
-            if loop_index(head).is_some() {
-                found.push(Span::new(start + own, start + own + head.len()));
-            }
-        }
-        found
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        let heads = outer_lines(self.text, start).into_iter().filter_map(|start| {
+            let line = self.text[start..].lines().next()?;
+            let own = indent_width(line);
+            let head = line[own..].split(':').next()?;
+            loop_index(head).map(|_| Span::new(start + own, start + own + head.len()))
+        });
+        heads.collect()
     }
 
     /// The fix that gives the program around a place the only mesh of the text; `None` if its head has one.
@@ -187,7 +175,9 @@ impl<'t> TextContext<'t> {
         let mut meshes = self.table.symbols().iter().filter(|symbol| symbol.kind == SymbolKind::Mesh);
         let (Some(mesh), None) = (meshes.next(), meshes.next()) else { return None };
         let start = match self.program_at(place) {
-            Some(start) if self.line_of(start) != self.line_of(mesh.declaration.start) => start as usize,
+            Some(start) if line_number(self.text, start) != line_number(self.text, mesh.declaration.start) => {
+                start as usize
+            }
             _ => self.text[..place.start as usize].rfind('\n')? + 1,
         };
         let head = self.text.get(start..)?.lines().next()?;
@@ -264,8 +254,4 @@ impl<'t> TextContext<'t> {
 /// The index of a loop's head.
 fn loop_index(head: &str) -> Option<&str> {
     head.strip_prefix("for ")?.split(" in ").next().filter(|index| !index.contains(' '))
-}
-
-fn indentation(line: &str) -> usize {
-    line.len() - line.trim_start_matches(' ').len()
 }

@@ -13,6 +13,7 @@ mod further;
 mod group_candidates;
 mod judge;
 mod layout;
+mod lines;
 mod memory_candidates;
 mod near_edits;
 mod order_candidates;

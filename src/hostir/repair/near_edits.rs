@@ -1,6 +1,7 @@
 //! Small changes of the lines that an error shows: a bound, an index or a comparison that is one off, and a number of a
 //! rank that does not wrap around. A person writes these wrongly most; each is tried before it is proposed.
 
+use super::lines::{indent_width, outer_lines};
 use super::posts::{posts_without_name, take_name};
 use crate::diag::{Applicability, Diag, Fix, Span, codes};
 
@@ -98,33 +99,11 @@ pub(super) fn near_edits(text: &str, diag: &Diag) -> Vec<Fix> {
     found
 }
 
-/// The first bytes of the lines that hold a line: loops and branches, the innermost first.
-fn outer_lines(text: &str, start: usize) -> Vec<usize> {
-    let (mut at, mut indent) = (start, indentation(&text[start..]));
-    let mut found = Vec::new();
-    while at > 0 && indent > 0 {
-        at = text[..at - 1].rfind('\n').map_or(0, |end| end + 1);
-        let line = text[at..].lines().next().unwrap_or_default();
-        let own = indentation(line);
-        if own < indent && !line.trim().is_empty() && !line.trim_start().starts_with("//") {
-            indent = own;
-            if own > 0 {
-                found.push(at);
-            }
-        }
-    }
-    found
-}
-
-fn indentation(line: &str) -> usize {
-    line.len() - line.trim_start_matches(' ').len()
-}
-
 /// The changes of one line.
 fn line_edits(text: &str, start: usize) -> Vec<Fix> {
     let line = text[start..].lines().next().unwrap_or_default();
     let code = line.split("//").next().unwrap_or_default();
-    if indentation(code) == 0 {
+    if indent_width(code) == 0 {
         return Vec::new();
     }
     let mut changed: Vec<(std::ops::Range<usize>, String)> = Vec::new();
@@ -143,7 +122,7 @@ fn line_edits(text: &str, start: usize) -> Vec<Fix> {
 
 /// Other bounds of a loop: one more, one less, and from 0.
 fn bound_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
-    let own = indentation(code);
+    let own = indent_width(code);
     let Some(at) = code.find(" in ").filter(|_| code[own..].starts_with("for ")) else { return Vec::new() };
     let begin = at + 4;
     let Some(length) = code[begin..].find(" on ").or_else(|| code[begin..].find(':')) else { return Vec::new() };
@@ -181,7 +160,7 @@ fn index_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
 
 /// Comparisons with one value more or less.
 fn condition_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
-    let own = indentation(code);
+    let own = indent_width(code);
     let Some(end) = code.find(':').filter(|_| code[own..].starts_with("if ")) else { return Vec::new() };
     let mut found = Vec::new();
     for [old, new] in COMPARISONS {

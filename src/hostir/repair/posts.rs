@@ -1,23 +1,8 @@
 //! Communications of a text that no name is given to, and the name that a `wait` asks for.
 
+use super::lines::line_number;
 use crate::diag::{Applicability, Fix, Span};
-
-/// Words that begin a communication.
-const STARTS: &[&str] = &[
-    "{",
-    "send(",
-    "recv(",
-    "allgather(",
-    "allreduce(",
-    "reduce_scatter(",
-    "broadcast(",
-    "all_to_all(",
-    "gather(",
-    "scatter(",
-    "reduce(",
-    "send_recv(",
-    "permute(",
-];
+use crate::ir::COMMUNICATION_WORDS;
 
 /// A communication without a name.
 pub(super) struct UnnamedPost {
@@ -56,13 +41,19 @@ fn unnamed_post(line: &str, start: usize) -> Option<UnnamedPost> {
     let statement = &code[begin..];
     let bare = statement.strip_prefix("wait ").unwrap_or(statement);
     let head = Span::new(start + begin, start + begin + statement.len() - bare.len());
-    let is_post = STARTS.iter().any(|word| bare.starts_with(word));
-    is_post.then(|| UnnamedPost { head, text: bare.to_owned() })
+    is_post(bare).then(|| UnnamedPost { head, text: bare.to_owned() })
+}
+
+/// Returns true for a statement that begins as a communication or a group of them.
+fn is_post(statement: &str) -> bool {
+    let word = statement.split_once('(').map_or("", |(word, _)| word);
+    let is_collective = COMMUNICATION_WORDS.iter().any(|(known, _)| *known == word);
+    statement.starts_with('{') || is_collective || ["send", "recv", "permute"].contains(&word)
 }
 
 /// The edit that gives a communication a name.
 pub(super) fn take_name(text: &str, post: &UnnamedPost, name: &str) -> Fix {
-    let number = text.bytes().take(post.head.start as usize).filter(|&byte| byte == b'\n').count() + 1;
+    let number = line_number(text, post.head.start) + 1;
     let message = format!("give the communication of line {number} this name, `{name} = {}`", post.text);
     let fix = Fix::replacement(message, post.head, format!("{name} = "));
     Fix { applicability: Applicability::MaybeIncorrect, ..fix }

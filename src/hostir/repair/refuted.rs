@@ -1,5 +1,6 @@
 //! Advice that does not work: an edit that was tried and leaves the program wrong is taken back, with the words for it.
 
+use super::lines::line_number;
 use crate::diag::fix::apply_edits;
 use crate::diag::{Diag, Fix, Message, codes};
 
@@ -66,7 +67,7 @@ fn split_clauses(text: &str) -> Option<(&str, &str)> {
 pub(super) fn is_of_change(text: &str, fix: &Fix, changed: &str, next: &Diag) -> bool {
     let lines = edited_lines(text, fix);
     let shown = next.primary.iter().chain(&next.labels);
-    if shown.into_iter().any(|label| lines.contains(&line_of(changed, label.span.start))) {
+    if shown.into_iter().any(|label| lines.contains(&line_number(changed, label.span.start))) {
         return true;
     }
     let edited = changed.lines().zip(0..).filter(|(_, number)| lines.contains(number));
@@ -86,10 +87,6 @@ fn edited_lines(text: &str, fix: &Fix) -> Vec<usize> {
         Some(last - edit.text.matches('\n').count().min(last)..=last)
     });
     counts.flatten().collect()
-}
-
-fn line_of(text: &str, at: u32) -> usize {
-    text.bytes().take(at as usize).filter(|&byte| byte == b'\n').count()
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

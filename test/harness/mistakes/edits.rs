@@ -30,7 +30,7 @@ pub(super) struct Mistake {
     pub(super) text: String,
     /// The lines of the wrong program that have to do with the mistake, from 1.
     pub(super) lines: BTreeSet<usize>,
-    /// What was changed, as lines of a difference.
+    /// The change, as lines of a difference.
     pub(super) change: String,
 }
 

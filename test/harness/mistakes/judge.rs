@@ -1,4 +1,4 @@
-//! What hir-run says about a wrong program, and what its advice leads to.
+//! The errors of hir-run about a wrong program, and the results of their advice.
 
 use super::edits::Mistake;
 use hostir_run::run::main_with;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// What comes of the advice of an error.
+/// The result of the advice of an error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum AdviceOutcome {
     /// An edit makes the program right.
@@ -128,7 +128,7 @@ fn fixed_text(text: &str) -> String {
     run_tool(&["-q", "--check-only", "--fix"], text).fixed
 }
 
-/// What the tool answers.
+/// The answer of the tool.
 struct ToolAnswer {
     status: i32,
     /// Standard error.

@@ -6,7 +6,7 @@ pub(super) struct MistakeRule {
     pub(super) kind: &'static str,
     /// Finds the part.
     pub(super) pattern: &'static str,
-    /// What stands in its place, with `$1` for a group of the pattern.
+    /// The text in its place, with `$1` for a group of the pattern.
     pub(super) wrong: &'static [&'static str],
 }
 
