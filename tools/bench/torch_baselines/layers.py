@@ -18,12 +18,12 @@ until the device has its first kernel is in that of a step. Printed are
   links awake   the same, with --links-awake, of the step without collectives beside a few bytes to the next GPU every 10 ms
 
 and what became of each collective; standard error says how long each way took until its first step ended. The matmuls of the
-way `programs` are tuned at the power limit, those of `programs-quick` with tuning="quick". NVLinks that nothing uses for a while
-(50 ms on an H100) sleep, which leaves 27 W more of a card's 700 W to the rest; a step that communicates keeps them awake, one
-without collectives does not. --ways takes a part of the ways, --graphs only graphs. --profile then runs each way once more under
-torch's profiler, prints what the last of three steps in a row goes to, and writes its kernels to a file (`step_kernels`). --tiny
---device cpu tries all of it on gloo, with small layers and no graphs: a check of this program, not a measurement. Exit status: 0, 1
-a way failed or gave other numbers than eager torch, 3 there are too few GPUs.
+way `programs` are tuned at the power limit, those of `programs-quick` and `programs-kernels` with tuning="quick" and "kernels".
+NVLinks that nothing uses for a while (50 ms on an H100) sleep, which leaves 27 W more of a card's 700 W to the rest; a step that
+communicates keeps them awake, one without collectives does not. --ways takes a part of the ways, --graphs only graphs. --profile
+then runs each way once more under torch's profiler, prints what the last of three steps in a row goes to, and writes its kernels
+to a file (`step_kernels`). --tiny --device cpu tries all of it on gloo, with small layers and no graphs: a check of this program,
+not a measurement. Exit status: 0, 1 a way failed or gave other numbers than eager torch, 3 there are too few GPUs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ from bench.torch_baselines.link_traffic import LinkTraffic, with_links_awake
 from bench.torch_baselines.timing import Way, agreed, synchronize, time_in_turn
 
 MODELS = {"8b": llama.LLAMA_8B, "70b": llama.LLAMA_70B, "tiny": llama.TINY}
-WAYS = ("eager", "compile", "async-tp", "programs", "programs-quick", "no-comm")
+TUNINGS: dict[str, Any] = {"programs": "sustained", "programs-quick": "quick", "programs-kernels": "kernels"}
+WAYS = ("eager", "compile", "async-tp", *TUNINGS, "no-comm")
 # The ways of `WAYS` that are run unless --ways names others.
 DEFAULT_WAYS = ("eager", "compile", "async-tp", "programs", "no-comm")
 
@@ -104,10 +105,9 @@ class Case:
 
             symmetric.enable_symm_mem_for_group(dist.group.WORLD.group_name)
             return {"_micro_pipeline_tp": True}
-        if way.startswith("programs"):
+        if tuning := TUNINGS.get(way):
             import hostir.torch as hir
 
-            tuning: Any = "quick" if way == "programs-quick" else "sustained"
             self.overlaps[way] = hir.Overlap(choose=self.options.choose, min_gain=self.options.min_gain, tuning=tuning)
             return {"post_grad_custom_post_pass": self.overlaps[way]}
         if way == "no-comm":
