@@ -79,7 +79,9 @@ fn nvrtc_compiles_exchanges() {
 /// All tiles, for factors that are stored by rows and by columns.
 fn nvrtc_compiles_products_of_tiles() {
     let ways = [[false, false], [true, false], [false, true], [true, true]];
-    let shapes = ways.map(|transposed| GemmShape::dense(MatrixElement::Bf16, [1024; 3], transposed));
+    let elements = [MatrixElement::Bf16, MatrixElement::F16].into_iter();
+    let shapes = elements.flat_map(|element| ways.map(|transposed| GemmShape::dense(element, [1024; 3], transposed)));
+    let shapes: Vec<GemmShape> = shapes.collect();
     let texts: Vec<String> = shapes.iter().flat_map(WgmmaGemm::candidates).map(|kernel| kernel.source()).collect();
     assert!(texts.len() >= shapes.len());
     nvrtc::compile_all(texts.iter().map(String::as_str), 90);

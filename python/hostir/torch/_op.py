@@ -83,7 +83,7 @@ def op(
     - `passes`: a pipeline that the program goes through first, `"host-ir-lower"`.
     - `tuning`: how cuBLASLt's algorithms for the program's matmuls are chosen, and those of its gradient's. `"quick"` times
       single runs; `"sustained"` takes some 4 s for each large one, at the clock that the GPU's power limit leaves, which makes
-      matmuls of a model that keeps the GPU there up to 4% faster; `"kernels"` times kernels of ours with them, for `bfloat16`
+      matmuls of a model that keeps the GPU there up to 4% faster; `"kernels"` times kernels of ours with them, for 16-bit floats
       on Hopper.
 
     The function's arguments and results need annotations (`torch.Tensor`, `int`, `float`, `bool`, `str`). A process

@@ -7,9 +7,10 @@ use cudarc::driver::sys::{
     CUtensorMapSwizzle,
 };
 use hostir_gpu::codegen::wgmma_gemm::TiledMatrix;
+use hostir_gpu::gemm_shape::MatrixElement;
 use std::ffi::{c_int, c_void};
 
-/// A matrix of bfloat16 numbers at an address, a parameter of kernels. Boxes are swizzled by 128 bytes; elements of a
+/// A matrix of 16-bit numbers at an address, a parameter of kernels. Boxes are swizzled by 128 bytes; elements of a
 /// box outside of the matrix are loaded as zeros and not stored.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -23,12 +24,16 @@ impl TensorMap {
     pub(crate) fn encode(matrix: &TiledMatrix, address: u64) -> Result<Self, Error> {
         let mut map = std::mem::MaybeUninit::<CUtensorMap>::zeroed();
         let steps = [1u32; 2];
+        let element = match matrix.element {
+            MatrixElement::F16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+            _ => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        };
         // SAFETY: there is room for a map, which is aligned as its type is; all arrays have two elements, and the one
         // of strides the one that a matrix has.
         let status = unsafe {
             tables::driver().cuTensorMapEncodeTiled(
                 map.as_mut_ptr(),
-                CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 as c_int,
+                element as c_int,
                 2,
                 address as *mut c_void,
                 matrix.extents.as_ptr(),

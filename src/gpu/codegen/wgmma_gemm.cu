@@ -1,4 +1,4 @@
-// A product of bfloat16 matrices on Hopper, added up in float: `result[m][n] = left[m][k] * right[k][n]`, row by row.
+// A product of 16-bit matrices on Hopper, added up in float: `result[m][n] = left[m][k] * right[k][n]`, row by row.
 //
 // A persistent kernel of three warpgroups. Two multiply (`wgmma`) 64 rows of a tile each, and write the result to shared
 // memory. Of the third, one warp loads tiles of the factors through the tensor memory accelerator into a ring of stages,
@@ -9,7 +9,8 @@
 // rank. The tiles of a part come before those of the next.
 //
 // Macros: COLUMNS of a tile, STAGES, CLUSTER, GROUP (row tiles that are taken before the next column tile), PARTS,
-// LEFT_BY_COLUMN (left is stored [k][m]) and RIGHT_BY_ROW (right is stored [k][n], else [n][k]).
+// LEFT_BY_COLUMN (left is stored [k][m]), RIGHT_BY_ROW (right is stored [k][n], else [n][k]) and HALF_PRECISION (elements
+// are of half precision, else bfloat16).
 #define ROWS 128
 #define DEPTH 64
 #define HALF 64
@@ -54,9 +55,13 @@ __device__ __forceinline__ void store_box(const TensorMap* map, unsigned from, i
 __device__ __forceinline__ Word descriptor(unsigned address, unsigned leading) {
   return (Word)((address & 0x3FFFF) >> 4) | (Word)(leading >> 4) << 16 | (Word)(1024 >> 4) << 32 | (Word)1 << 62;
 }
-__device__ __forceinline__ unsigned bf16_pair(float low, float high) {
+__device__ __forceinline__ unsigned round_pair(float low, float high) {
   unsigned pair;
+#if HALF_PRECISION
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+#else
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+#endif
   return pair;
 }
 
@@ -134,8 +139,8 @@ __device__ __forceinline__ void write_rows(const float (&sums)[COLUMNS / 2], uns
       int row = warp * 16 + (lane / 8 & 1) * 8 + lane % 8, column = j + lane / 16;
       const float* v = sums + (box * 8 + j) * 4;
       asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                   ::"r"(to + row * 128 + ((column ^ (row & 7)) << 4)), "r"(bf16_pair(v[0], v[1])), "r"(bf16_pair(v[2], v[3])),
-                   "r"(bf16_pair(v[4], v[5])), "r"(bf16_pair(v[6], v[7])) : "memory");
+                   ::"r"(to + row * 128 + ((column ^ (row & 7)) << 4)), "r"(round_pair(v[0], v[1])), "r"(round_pair(v[2], v[3])),
+                   "r"(round_pair(v[4], v[5])), "r"(round_pair(v[6], v[7])) : "memory");
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     let_others_pass(full_buffer(group, boxes & 1));

@@ -1,4 +1,4 @@
-//! Large GEMMs of bfloat16 matrices on Hopper: a kernel in several tile shapes, beside cuBLASLt's algorithms.
+//! Large GEMMs of 16-bit matrices on Hopper: a kernel in several tile shapes, beside cuBLASLt's algorithms.
 //!
 //! Its text depends on the tile and on the layout of the factors, not on sizes. The matrices come as the driver's
 //! tensor maps ([`TiledMatrix`] has their boxes), sizes as words.
@@ -54,6 +54,8 @@ const TILES: [TileShape; 4] = [
 /// A matrix that the kernel reads or writes in boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TiledMatrix {
+    /// `bfloat16` or half precision.
+    pub element: MatrixElement,
     /// Adjacent elements, and the number of such rows.
     pub extents: [u64; 2],
     /// Bytes from one row to the next.
@@ -66,6 +68,8 @@ pub struct TiledMatrix {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WgmmaGemm {
     tile: TileShape,
+    /// Of all matrices: `bfloat16` or half precision.
+    element: MatrixElement,
     /// True if the left factor is stored `[k][m]`.
     left_by_column: bool,
     /// True if the right factor is stored `[k][n]`, else `[n][k]`.
@@ -98,17 +102,15 @@ impl WgmmaGemm {
         let left_box = if left_by_column { [BOX, DEPTH] } else { [DEPTH, ROWS] };
         let right_box = if right_by_row { [BOX, DEPTH] } else { [DEPTH, tile.columns / 2] };
         let depth = if left_transposed { left.columns } else { left.rows };
+        let tiled = |layout, box_extents| TiledMatrix::new(shape.element, layout, box_extents);
         Self {
             tile,
+            element: shape.element,
             left_by_column,
             right_by_row,
             parts: shape.parts,
             sizes: [shape.d.columns, shape.d.rows, depth],
-            matrices: [
-                TiledMatrix::new(left, left_box),
-                TiledMatrix::new(right, right_box),
-                TiledMatrix::new(shape.d, [BOX, BOX]),
-            ],
+            matrices: [tiled(left, left_box), tiled(right, right_box), tiled(shape.d, [BOX, BOX])],
         }
     }
 
@@ -156,25 +158,45 @@ impl WgmmaGemm {
             ("PARTS", self.parts),
             ("LEFT_BY_COLUMN", u32::from(self.left_by_column)),
             ("RIGHT_BY_ROW", u32::from(self.right_by_row)),
+            ("HALF_PRECISION", u32::from(self.element == MatrixElement::F16)),
         ];
         for (name, value) in settings {
             let _ = writeln!(text, "#define {name} {value}");
         }
-        text + &multiply_function(columns, self.left_by_column, self.right_by_row) + include_str!("wgmma_gemm.cu")
+        text + &self.multiply_function() + include_str!("wgmma_gemm.cu")
+    }
+
+    /// The function that adds a product of 64 rows, 16 deep, to the sums of a warpgroup.
+    fn multiply_function(&self) -> String {
+        let columns = self.tile.columns;
+        let element = if self.element == MatrixElement::F16 { "f16" } else { "bf16" };
+        let count = columns / 2;
+        let registers: Vec<String> = (0..count).map(|at| format!("%{at}")).collect();
+        let sums: Vec<String> = (0..count).map(|at| format!("\"+f\"(sums[{at}])")).collect();
+        let [left, right, keep] = [count, count + 1, count + 2];
+        let (registers, sums) = (registers.join(", "), sums.join(", "));
+        let transposes = format!("{}, {}", u32::from(self.left_by_column), u32::from(self.right_by_row));
+        format!(
+            "__device__ __forceinline__ void multiply(float (&sums)[{count}], Word left, Word right, int keep) {{\n  \
+             asm volatile(\"{{ .reg .pred add; setp.ne.b32 add, %{keep}, 0; \"\n    \
+             \"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element} {{{registers}}}, %{left}, %{right}, add, 1, 1, {transposes}; }}\"\n    \
+             : {sums} : \"l\"(left), \"l\"(right), \"r\"(keep));\n}}\n"
+        )
     }
 }
 
 impl TiledMatrix {
     /// A column-major matrix of cuBLASLt, whose columns are the rows here.
-    fn new(layout: MatrixLayout, box_extents: [u32; 2]) -> Self {
+    fn new(element: MatrixElement, layout: MatrixLayout, box_extents: [u32; 2]) -> Self {
         let row_bytes = 2 * layout.leading.unsigned_abs();
-        Self { extents: [layout.rows, layout.columns], row_bytes, box_extents }
+        Self { element, extents: [layout.rows, layout.columns], row_bytes, box_extents }
     }
 }
 
 /// True if the kernel computes this GEMM.
 fn is_supported(shape: &GemmShape) -> bool {
-    let types = shape.element == MatrixElement::Bf16 && shape.factors == [MatrixElement::Bf16; 2];
+    let types =
+        matches!(shape.element, MatrixElement::Bf16 | MatrixElement::F16) && shape.factors == [shape.element; 2];
     let plain = shape.bias == GemmBias::None && shape.scales == GemmScales::None && shape.batch == 1;
     let parts = if shape.remote { 2..=MOST_PARTS } else { 1..=1 }.contains(&shape.parts);
     let [a, b, _, d] = shape.alignments;
@@ -189,22 +211,6 @@ fn is_supported(shape: &GemmShape) -> bool {
         && aligned
         && [&shape.a.0, &shape.b.0, &shape.d].into_iter().all(fits)
         && shape.flop_count() >= WORTHWHILE
-}
-
-/// The function that adds a product of 64 rows, 16 deep, to the sums of a warpgroup.
-fn multiply_function(columns: u32, left_by_column: bool, right_by_row: bool) -> String {
-    let count = columns / 2;
-    let registers: Vec<String> = (0..count).map(|at| format!("%{at}")).collect();
-    let sums: Vec<String> = (0..count).map(|at| format!("\"+f\"(sums[{at}])")).collect();
-    let [left, right, keep] = [count, count + 1, count + 2];
-    let (registers, sums) = (registers.join(", "), sums.join(", "));
-    let transposes = format!("{}, {}", u32::from(left_by_column), u32::from(right_by_row));
-    format!(
-        "__device__ __forceinline__ void multiply(float (&sums)[{count}], Word left, Word right, int keep) {{\n  \
-         asm volatile(\"{{ .reg .pred add; setp.ne.b32 add, %{keep}, 0; \"\n    \
-         \"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.bf16.bf16 {{{registers}}}, %{left}, %{right}, add, 1, 1, {transposes}; }}\"\n    \
-         : {sums} : \"l\"(left), \"l\"(right), \"r\"(keep));\n}}\n"
-    )
 }
 
 #[cfg(test)]
@@ -265,7 +271,9 @@ mod tests {
     fn other_products_have_no_kernel() {
         let whole = gemm_shape(4096, 4096, 4096);
         let refused = [
-            GemmShape { element: MatrixElement::F16, factors: [MatrixElement::F16; 2], ..whole.clone() },
+            GemmShape { element: MatrixElement::F32, factors: [MatrixElement::F32; 2], ..whole.clone() },
+            GemmShape { element: MatrixElement::F16, ..whole.clone() },
+            GemmShape { factors: [MatrixElement::Bf16, MatrixElement::F16], ..whole.clone() },
             GemmShape { bias: GemmBias::Rows, ..whole.clone() },
             GemmShape { scales: GemmScales::Whole, ..whole.clone() },
             GemmShape { batch: 2, ..whole.clone() },

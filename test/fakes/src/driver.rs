@@ -602,9 +602,9 @@ extern "C" fn cuTensorMapEncodeTiled(
     _promotion: c_int,
     fill: c_int,
 ) -> c_int {
-    // bfloat16, two axes, swizzled by 128 bytes.
-    let is_known = [element, interleave, swizzle, fill] == [9, 0, 3, 0] && rank == 2 && get_value(steps) == [1, 1];
-    let words = map_words(address, get_value(extents), get_value(row_bytes), get_value(box_extents));
+    // Two axes, swizzled by 128 bytes.
+    let is_known = [interleave, swizzle, fill] == [0, 3, 0] && rank == 2 && get_value(steps) == [1, 1];
+    let words = map_words(element, address, get_value(extents), get_value(row_bytes), get_value(box_extents));
     match words.filter(|_| is_known && (map as u64).is_multiple_of(64)) {
         Some(words) => {
             put_value(map, words);

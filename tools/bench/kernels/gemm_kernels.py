@@ -1,6 +1,6 @@
-"""Times our kernels for large bfloat16 products beside cuBLASLt's fastest algorithm, on one Hopper GPU.
+"""Times our kernels for large 16-bit products beside cuBLASLt's fastest algorithm, on one Hopper GPU.
 
-usage: tools/benchmark gemm-kernels [--kernels PATH] [--rounds 5] [--layouts tn,nn,nt]
+usage: tools/benchmark gemm-kernels [--kernels PATH] [--rounds 5] [--layouts tn,nn,nt] [--element bf16|f16]
 
 Products are those of Llama layers with 8,192 tokens at tensor parallelism 2, 4 and 8, in three layouts: tn is `x @ w.T`
 (w stored [n, k]), nn `x @ w`, nt `x.T @ w` (x stored [k, m]). Each kernel's result is compared with torch's. All run in
@@ -35,8 +35,20 @@ WORKSPACE = 64 << 20
 PROPOSALS = 12
 LAYOUTS = {"tn": (0, 0), "nn": (0, 1), "nt": (1, 1)}
 MAP_BYTES = 128
-# CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUBLASLT_MATMUL_DESC_TRANSA and _TRANSB, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES.
-BF16, COMPUTE_32F, TRANSPOSE_A, TRANSPOSE_B, MAX_WORKSPACE = 14, 68, 3, 4, 1
+# CUBLAS_COMPUTE_32F, CUBLASLT_MATMUL_DESC_TRANSA and _TRANSB, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES.
+COMPUTE_32F, TRANSPOSE_A, TRANSPOSE_B, MAX_WORKSPACE = 68, 3, 4, 1
+
+
+class Element(NamedTuple):
+    """A type of elements, with its numbers for cuBLASLt (`cudaDataType`) and for tensor maps (`CUtensorMapDataType`)."""
+
+    dtype: torch.dtype
+    library: int
+    map: int
+    bits: int
+
+
+ELEMENTS = {"bf16": Element(torch.bfloat16, 14, 9, 8), "f16": Element(torch.float16, 2, 6, 11)}
 
 Launch = Callable[[], None]
 """Starts a product on the current stream."""
@@ -90,7 +102,8 @@ def current_stream() -> ctypes.c_void_p:
 class Compiler:
     """NVRTC and the driver: functions of kernel texts, each compiled once."""
 
-    def __init__(self) -> None:
+    def __init__(self, element: Element = ELEMENTS["bf16"]) -> None:
+        self.element = element
         self.nvrtc = open_library("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
         self.driver = open_library("libcuda.so.1")
         self.functions: dict[str, ctypes.c_void_p] = {}
@@ -128,9 +141,9 @@ class Compiler:
         """Writes a tensor map."""
         extents, steps = (ctypes.c_uint64 * 2)(*matrix["extents"]), (ctypes.c_uint32 * 2)(1, 1)
         row, box = (ctypes.c_uint64 * 1)(matrix["row_bytes"]), (ctypes.c_uint32 * 2)(*matrix["box"])
-        # bfloat16, 2 axes; swizzled by 128 bytes, promoted to 128 bytes in the second-level cache.
-        address = ctypes.c_void_p(tensor.data_ptr())
-        status = self.driver.cuTensorMapEncodeTiled(ctypes.c_void_p(place), 9, 2, address, extents, row, box, steps, 0, 3, 2, 0)
+        # 2 axes; swizzled by 128 bytes, promoted to 128 bytes in the second-level cache.
+        matrix_at = (ctypes.c_void_p(place), self.element.map, 2, ctypes.c_void_p(tensor.data_ptr()))
+        status = self.driver.cuTensorMapEncodeTiled(*matrix_at, extents, row, box, steps, 0, 3, 2, 0)
         check(status, "cuTensorMapEncodeTiled")
 
     def launcher(
@@ -166,7 +179,8 @@ class Heuristic(ctypes.Structure):
 class CublasLt:
     """cuBLASLt."""
 
-    def __init__(self) -> None:
+    def __init__(self, element: Element = ELEMENTS["bf16"]) -> None:
+        self.element = element
         self.lib = open_library("libcublasLt.so.13", "libcublasLt.so.12")
         self.handle = make_handle(self.lib.cublasLtCreate)
         self.workspace = torch.empty(WORKSPACE, dtype=torch.uint8, device="cuda")
@@ -174,7 +188,7 @@ class CublasLt:
     def layout(self, rows: int, columns: int) -> ctypes.c_void_p:
         """The layout of a column-major matrix."""
         shape = (ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(rows))
-        return make_handle(self.lib.cublasLtMatrixLayoutCreate, BF16, *shape)
+        return make_handle(self.lib.cublasLtMatrixLayoutCreate, self.element.library, *shape)
 
     def launchers(self, product: Product, left: torch.Tensor, right: torch.Tensor, result: torch.Tensor) -> list[Launch]:
         """Functions that start what the library proposes. Its matrices are column-major: right comes first."""
@@ -243,16 +257,16 @@ def products_of(layout: str) -> Iterator[Product]:
             yield Product(TOKENS, n, k, *LAYOUTS[layout])
 
 
-def kernels_of(tool: str, products: Sequence[Sequence[int]]) -> list[Kernel]:
+def kernels_of(tool: str, products: Sequence[Sequence[int]], element: str = "bf16") -> list[Kernel]:
     """The kernels of products, as the example prints them. A sixth number says in how many parts one is stored."""
     text = "".join(" ".join(map(str, product)) + "\n" for product in products)
-    done = subprocess.run([tool], input=text, capture_output=True, text=True, check=True)
+    done = subprocess.run([tool, element], input=text, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def random_matrix(rows: int, columns: int) -> torch.Tensor:
-    """Normally distributed bfloat16."""
-    return torch.randn(rows, columns, device="cuda").bfloat16()
+def random_matrix(rows: int, columns: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    """Normally distributed numbers."""
+    return torch.randn(rows, columns, device="cuda").to(dtype)
 
 
 class Comparison(NamedTuple):
@@ -265,17 +279,19 @@ class Comparison(NamedTuple):
 def compare(product: Product, kernels: Sequence[Kernel], compiler: Compiler, library: CublasLt, rounds: int) -> Comparison:
     """Times the kernels of a product beside the library's fastest algorithms."""
     m, n, k, left_by_column, right_by_row = product
-    left = random_matrix(k, m) if left_by_column else random_matrix(m, k)
-    right = random_matrix(k, n) if right_by_row else random_matrix(n, k)
+    element = compiler.element
+    left = random_matrix(*((k, m) if left_by_column else (m, k)), element.dtype)
+    right = random_matrix(*((k, n) if right_by_row else (n, k)), element.dtype)
     expected = (left.T if left_by_column else left) @ (right if right_by_row else right.T)
     ways: dict[str, Launch] = {}
     wrong = []
     for kernel in kernels:
-        result = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+        result = torch.full((m, n), float("nan"), device="cuda", dtype=element.dtype)
         ways[kernel["tile"]] = start = compiler.launcher(kernel, [left], right, [result])
         start()
-        # Sums of the same products in another order, rounded to 8 bits.
-        if not torch.allclose(result.float(), expected.float(), rtol=2**-7, atol=2**-7 * k**0.5):
+        # Sums of the same products in another order, rounded to so many bits.
+        rounding = 2.0 ** (1 - element.bits)
+        if not torch.allclose(result.float(), expected.float(), rtol=rounding, atol=rounding * k**0.5):
             wrong.append(kernel["tile"])
     proposals = library.launchers(product, left, right, torch.empty_like(expected))
     first = median_times({str(choice): start for choice, start in enumerate(proposals)}, 2, 4)
@@ -301,16 +317,18 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--kernels", default=release_tool("examples/gemm_kernels"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--layouts", default="tn,nn,nt")
+    parser.add_argument("--element", choices=list(ELEMENTS), default="bf16")
     options = parser.parse_args(words)
     if not os.path.exists(options.kernels):
         print(f"gemm_kernels: {options.kernels} is not built", file=sys.stderr)
         return 2
     torch.zeros(1, device="cuda")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-    compiler, library, is_met = Compiler(), CublasLt(), True
+    element = ELEMENTS[options.element]
+    compiler, library, is_met = Compiler(element), CublasLt(element), True
     for layout in options.layouts.split(","):
         products = list(products_of(layout))
-        kernels = kernels_of(options.kernels, products)
+        kernels = kernels_of(options.kernels, products, options.element)
         print(f"{layout}:")
         ratios = []
         for product in products:

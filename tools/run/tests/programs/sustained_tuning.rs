@@ -14,7 +14,7 @@ const HEADER_BYTES: usize = 120;
 /// Products that our kernels take, in the ways that factors are stored; 2^30 operations each.
 const LARGE: [&str; 3] = [
     "hir 2\nf(A: bf16[1024, 512], B: bf16[512, 1024]) -> (C: bf16[1024, 1024, r.512]):\n  C = matmul(A, B)\n",
-    "hir 2\nf(A: bf16[1024, 512], B: bf16[1024, 512]) -> (C: bf16[1024, 1024, r.512]):\n  C = linear(A, B)\n",
+    "hir 2\nf(A: f16[1024, 512], B: f16[1024, 512]) -> (C: f16[1024, 1024, r.512]):\n  C = linear(A, B)\n",
     "hir 2\nf(X: bf16[512, 1024], B: bf16[512, 1024]) -> (C: bf16[1024, 1024, r.512]):\n  A = Set.Permute(X, perm=[1, 0])\n  C = matmul(A, B)\n",
 ];
 /// A product whose rows two ranks exchange before they sum them, of 2^30 operations a rank.
