@@ -379,27 +379,28 @@ fn check_counts(
     let (Some(input), Some(output)) = (input, output) else { return Ok(()) };
     let (sent, received) = (input.len(), output.len());
     if !kind.counts_fit(members, sent, received) {
-        let message = message!(
-            "{} among {} members cannot transfer {} elements of {} into {} elements of {}",
-            bare_head(kind.name()),
-            members,
-            sent,
-            cx.quoted_tensor(sent_tensor),
-            received,
-            cx.quoted_tensor(received_tensor)
-        );
         let counts = [Some(sent), sent.checked_mul(members), sent.checked_div(members)];
         let needed = counts.into_iter().flatten().find(|&count| kind.counts_fit(members, sent, count));
+        let [given, result] = [sent_tensor, received_tensor].map(|tensor| cx.quoted_tensor(tensor));
+        let head = message!("{} among {} members", bare_head(kind.name()), members);
+        let message = match needed {
+            Some(needed) => {
+                message!(
+                    "{} makes {} elements of the {} of {}, but {} has {}",
+                    head,
+                    needed,
+                    sent,
+                    given,
+                    result,
+                    received
+                )
+            }
+            None => message!("{} cannot transfer {} elements of {} into {} of {}", head, sent, given, received, result),
+        };
         let diag = cx.error_here(codes::SHAPES, message);
         if let Some(advice) = result_advice(cx.program, cx.current_op()) {
             return Err(advice.add_to(diag));
         }
-        let diag = match needed {
-            Some(needed) => {
-                diag.with_note(message!("{} needs {} elements on each rank", cx.quoted_tensor(received_tensor), needed))
-            }
-            None => diag,
-        };
         let diag = match fitting_axis(cx, kind, sent, received) {
             Some(note) => diag.with_note(note),
             None => diag,
