@@ -6,16 +6,19 @@
 //! of the changed text is line 7 of the text.
 
 use super::judge::TextJudge;
-use super::poison::PoisonedLine;
+use super::poison::{NO_EFFECT, PoisonedLine};
 use super::search::is_error;
 use crate::diag::fix::apply_edits;
-use crate::diag::{Diag, DiagLabel, Message, Span, TextEdit, codes};
+use crate::diag::{Diag, DiagLabel, Message, PartKind, Span, TextEdit, codes};
 use crate::hir2::{is_hir2, own_text};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 
 /// The maximum number of texts that are judged.
 const MOST_ROUNDS: usize = 6;
+
+/// Errors about communications that nothing has started, or that no `wait` follows.
+const OF_HANDLES: &[&str] = &[codes::UNKNOWN_HANDLE, codes::UNKNOWN_WAIT, codes::POSTS];
 
 /// The longest text that is judged again.
 const MOST_TEXT: usize = 1 << 18;
@@ -76,6 +79,8 @@ struct MendedText<'t> {
     unwritten: FxHashSet<String>,
     /// True if a statement with sizes that do not fit is left out: the next such error may have the same cause.
     has_conflict: bool,
+    /// True if a communication is left out: what is said about others may be about it.
+    has_lost_handle: bool,
     /// True if the reader has told the errors of all lines: another one is about a change.
     is_read_through: bool,
 }
@@ -86,7 +91,17 @@ impl<'t> MendedText<'t> {
         let (text, changes) = (original.to_owned(), vec![LineChange::None; lines]);
         let (poisoned, unwritten) = (FxHashSet::default(), FxHashSet::default());
         let retyped = FxHashSet::default();
-        Self { original, text, changes, poisoned, retyped, unwritten, has_conflict: false, is_read_through: false }
+        Self {
+            original,
+            text,
+            changes,
+            poisoned,
+            retyped,
+            unwritten,
+            has_conflict: false,
+            has_lost_handle: false,
+            is_read_through: false,
+        }
     }
 
     /// Repairs what can be repaired of the errors of the changed text. Returns true if that is something.
@@ -128,13 +143,53 @@ impl<'t> MendedText<'t> {
             return None;
         }
         let range = line_range(&self.text, starts, line);
+        if diag.code == codes::UNKNOWN_HANDLE {
+            return Some((LineChange::Guess, vec![self.other_wait(diag.primary.as_ref()?.span)?]));
+        }
+        if diag.code == codes::NO_MEMORY_HERE {
+            self.poisoned.extend(diag.message.texts_of(PartKind::Tensor).map(str::to_owned));
+        }
         let is_of_type = is_conflict(diag) || [codes::RANK, codes::DTYPE].contains(&diag.code);
-        let poisoned = PoisonedLine::of_line(&self.text[range.clone()], is_of_type)?;
+        let content = &self.text[range.clone()];
+        let collective = PoisonedLine::of_collective(content);
+        let is_collective = collective.is_some();
+        let mut poisoned = collective.or_else(|| PoisonedLine::of_line(content, is_of_type))?;
+        // The copy of an operand has the type of another output.
+        let allocated = format!("  {} = alloc", poisoned.target);
+        if !is_collective && is_output(&self.text[..range.start], &poisoned.target) && !self.text.contains(&allocated) {
+            poisoned = poisoned.of_output();
+        }
+        self.has_lost_handle |= poisoned.handle.is_some();
+        self.poisoned.extend(poisoned.handle);
         let names = if poisoned.is_part { &mut self.unwritten } else { &mut self.poisoned };
         names.insert(poisoned.target);
         self.has_conflict |= is_conflict(diag);
         let span = Span::new(range.start + poisoned.place.start, range.start + poisoned.place.end);
         Some((LineChange::Guess, vec![TextEdit { span, text: poisoned.text }]))
+    }
+
+    /// The edit of a `wait` for an unknown name: that of a communication that nothing waits for, or no statement.
+    fn other_wait(&self, name: Span) -> Option<TextEdit> {
+        let (before, after) = (self.text.get(..name.start as usize)?, self.text.get(name.start as usize..)?);
+        let own = self.text.get(name.as_usize_range())?;
+        if !self.poisoned.contains(own)
+            && let Some(text) = self.handle_without_wait(before)
+        {
+            return Some(TextEdit { span: name, text });
+        }
+        let start = before.strip_suffix("wait ")?.len();
+        let code = after.lines().next()?.split("//").next()?.trim_end();
+        Some(TextEdit { span: Span::new(start, before.len() + code.len()), text: NO_EFFECT.to_owned() })
+    }
+
+    /// The last communication of the program at the end of a text that nothing waits for.
+    fn handle_without_wait(&self, before: &str) -> Option<String> {
+        let program = before.rfind("\n\n").map_or(before, |at| &before[at..]);
+        let waits = self.text.match_indices("wait ").map(|(at, word)| &self.text[at + word.len()..]);
+        let waits = waits.filter_map(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next());
+        let waits: FxHashSet<&str> = waits.collect();
+        let mut started = program.lines().rev().filter_map(|line| PoisonedLine::of_collective(line)?.handle);
+        started.find(|handle| !waits.contains(handle.as_str()))
     }
 
     /// Returns true if an edit neither adds nor removes a line.
@@ -152,6 +207,7 @@ impl<'t> MendedText<'t> {
             || is_of_version(diag)
             || (self.is_read_through && is_of_reader(diag))
             || (self.has_conflict && is_conflict(diag))
+            || (self.has_lost_handle && OF_HANDLES.contains(&diag.code))
             || self.names_poisoned(diag);
         let is_own = !follows
             && self.change_at(primary, &starts).is_none()
@@ -264,6 +320,13 @@ impl LineMoves<'_> {
         });
         Span::new(start, end)
     }
+}
+
+/// Returns true if the program at the end of a text has an output of this name.
+fn is_output(before: &str, name: &str) -> bool {
+    let head = before.lines().rev().find(|line| line.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let outputs = head.and_then(|head| head.split_once("-> ("));
+    outputs.is_some_and(|(_, outputs)| outputs.split([',', '(', ' ']).any(|word| word.strip_suffix(':') == Some(name)))
 }
 
 /// The name of the tensor whose type an edit changes: `G` for one of the axes of `G: f32[m, k]`.

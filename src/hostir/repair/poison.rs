@@ -1,5 +1,6 @@
 //! Statements of `hir 2` that are left out of a text, so that the rest can be judged.
 
+use crate::ir::COMMUNICATION_WORDS;
 use std::ops::Range;
 
 /// Words that begin statements other than `name = value`.
@@ -10,7 +11,7 @@ const OTHER_STATEMENTS: &[&str] =
 const COMMUNICATIONS: &[&str] = &["send", "recv", "Dispatch", "Combine", "launch", "alloc"];
 
 /// A statement without effect.
-const NO_EFFECT: &str = "assert 1 == 1";
+pub(super) const NO_EFFECT: &str = "assert 1 == 1";
 
 /// A line whose statement computes, and what stands there in its place.
 #[derive(PartialEq, Eq, Debug)]
@@ -23,6 +24,8 @@ pub(super) struct PoisonedLine {
     pub(super) target: String,
     /// True if it writes a part of a tensor, which another statement declares.
     pub(super) is_part: bool,
+    /// The name of a communication that is left out.
+    pub(super) handle: Option<String>,
 }
 
 impl PoisonedLine {
@@ -51,7 +54,35 @@ impl PoisonedLine {
             },
             false => NO_EFFECT.to_owned(),
         };
-        Some(Self { place: start..code.len(), text, target: name.to_owned(), is_part: rest.starts_with('[') })
+        Some(Self {
+            place: start..code.len(),
+            text,
+            target: name.to_owned(),
+            is_part: rest.starts_with('['),
+            handle: None,
+        })
+    }
+
+    /// The collective of a line: all of its ranks leave it out. `None` if it is in a group, or no collective.
+    pub(super) fn of_collective(line: &str) -> Option<Self> {
+        let code = line.split("//").next().unwrap_or_default().trim_end();
+        let start = statement_start(code)?;
+        let (head, arguments) = code[start..].split_once('(')?;
+        let word = head.rsplit(' ').next()?;
+        let target = arguments.split_once(" -> ")?.1;
+        let length = target.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+        let handle = head.split_once(" = ").map(|(name, _)| name.split('[').next().unwrap_or(name).to_owned());
+        let is_known = COMMUNICATION_WORDS.iter().any(|(known, _)| *known == word) && !head.contains('{');
+        let target = target[..length].to_owned();
+        is_known.then(|| Self { place: start..code.len(), text: NO_EFFECT.to_owned(), target, is_part: false, handle })
+    }
+
+    /// The same for the output of a program, which needs a declaration.
+    pub(super) fn of_output(self) -> Self {
+        match self.text.ends_with(" = alloc") || self.is_part || self.handle.is_some() {
+            true => self,
+            false => Self { text: format!("{} = alloc", self.target), ..self },
+        }
     }
 }
 
