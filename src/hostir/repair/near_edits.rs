@@ -49,7 +49,7 @@ fn exchanged_operands(text: &str, place: Span) -> Vec<Fix> {
     let second_start = open + 1 + first + between.len();
     let Some(second) = top_level_length(&statement[second_start..]) else { return Vec::new() };
     let (one, other) = (&statement[open + 1..open + 1 + first], &statement[second_start..second_start + second]);
-    if other.contains('=') {
+    if other.contains('=') || one == other {
         return Vec::new();
     }
     let new = format!("{other}{between}{one}");

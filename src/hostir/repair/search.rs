@@ -185,6 +185,10 @@ impl<'a> RepairSearch<'a> {
 
     /// The first of several fixes that repairs a diagnostic; the author may mean another one.
     pub(super) fn first_repair(&mut self, diag: &Diag, fixes: Vec<Fix>) -> Option<Fix> {
+        // An error that others hide is not in the verdict of any change.
+        if DiagCounts::of_diags(self.verdict.diags.iter()).count_of(diag) == 0 {
+            return None;
+        }
         let trial = Trial { target: diag.clone(), limit: self.trials + MOST_EACH };
         for fix in fixes {
             let Some(text) = fix.apply_to(self.text) else { continue };
