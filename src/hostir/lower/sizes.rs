@@ -280,7 +280,8 @@ impl SizeSolver<'_> {
         }
         let Some(mesh) = self.program.tensor(tensor).mesh.filter(|_| axis.parts.is_none()) else { return };
         if let Some(extent) = self.program.mesh(mesh).axis_extent(axis.parallel) {
-            let why = message!("{} is sharded over {} devices", place, extent);
+            let name = self.program.quoted_mesh(Some(mesh));
+            let why = message!("{} is sharded over the {} devices of {}", place, extent, name);
             let source = self.source_of_mesh(mesh);
             self.sizes.fix_node(node, KnownSize { value: i64::from(extent), span, why: why.into(), source });
         }

@@ -193,15 +193,16 @@ impl<'t> TextContext<'t> {
         Some(Fix { applicability: Applicability::Untried, ..fix })
     }
 
-    /// Labels the only mesh of the text.
+    /// Labels the mesh that an error names, or the only one for an error about ranks.
     fn label_mesh(&self, diag: &mut Diag) {
+        let is_of_ranks = [codes::ROOT, codes::TEAM].contains(&diag.code);
         let texts = std::iter::once(&diag.message).chain(&diag.notes);
-        let mut texts = texts.map(|text| text.as_str());
-        if !texts.any(|text| text.contains("devices") || text.contains("team")) {
-            return;
-        }
+        let named: Vec<&str> = texts.flat_map(|text| text.texts_of(PartKind::Mesh)).collect();
+        let is_named = |mesh: &NamedSymbol| named.contains(&mesh.name.as_str());
         let mut meshes = self.table.symbols().iter().filter(|symbol| symbol.kind == SymbolKind::Mesh);
-        if let (Some(mesh), None) = (meshes.next(), meshes.next()) {
+        if let (Some(mesh), None) = (meshes.next(), meshes.next())
+            && (is_of_ranks || is_named(mesh))
+        {
             self.add_label(diag, mesh.declaration, format!("`{}` is declared here", mesh.name));
         }
     }
