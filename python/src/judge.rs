@@ -102,7 +102,7 @@ impl TextRecipe {
     }
 
     /// Adds fixes to diagnostics about the text.
-    pub(crate) fn add_fixes(&self, diags: &mut [Diag], judged: Judged) {
+    pub(crate) fn add_fixes(&self, diags: &mut Vec<Diag>, judged: Judged) {
         let Ok(text) = std::str::from_utf8(&self.source.bytes) else { return };
         if text.len() <= MOST_TEXT && is_about_text(&self.source, diags) {
             let model = match &judged {

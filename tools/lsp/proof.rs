@@ -214,7 +214,7 @@ fn verdict_title(verdict: &ProofVerdict) -> String {
     }
 }
 
-fn add_fixes(section: &TextSection, diags: &mut [Diag], judge: &mut Judge<'_>) {
+fn add_fixes(section: &TextSection, diags: &mut Vec<Diag>, judge: &mut Judge<'_>) {
     if section.text.len() <= MOST_TEXT && diags.iter().any(|diag| diag.primary.is_some()) {
         add_tested_fixes(&section.text, diags, judge);
     }
@@ -261,6 +261,10 @@ impl<'a> Judge<'a> {
 }
 
 impl TextJudge for Judge<'_> {
+    fn is_proving(&self) -> bool {
+        self.proved.is_some()
+    }
+
     fn read_options(&self) -> ReadOptions {
         self.options.clone()
     }

@@ -40,8 +40,12 @@ pub fn with_fix_notes(text: &str, diag: &Diag) -> Diag {
 
 /// Returns true if a fix is an edit within the place that the diagnostic marks, and a note has its words.
 fn is_marked(diag: &Diag, fix: &Fix) -> bool {
+    let code = fix.message.as_str().split('`').nth(1);
     let is_noted = |edit: &TextEdit| {
-        diag.notes.iter().any(|note| note.as_str().contains(edit.text.trim_matches([',', ' ', '\n'])))
+        let word = edit.text.trim_matches([',', ' ', '\n']);
+        // A fix that says a whole statement says more than a note with its word.
+        let said = code.filter(|code| code.contains(word) && code.contains(' ')).unwrap_or(word);
+        diag.notes.iter().any(|note| note.as_str().contains(said))
     };
     match (&fix.edits[..], &diag.primary) {
         ([edit], Some(primary)) => {

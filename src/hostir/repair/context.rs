@@ -1,6 +1,7 @@
 //! Places that show where an error comes from: the declaration of a tensor whose axes do not fit, the loop of an index
 //! that leaves its range, the mesh of a team, and names that nothing uses where another name is missing.
 
+use super::consistency::may_be_slip;
 use super::lines::{indent_width, line_number, outer_lines};
 use super::refuted::retract_fixes;
 use crate::diag::{Applicability, Diag, Fix, PartKind, Span, codes, nearest_candidate};
@@ -41,7 +42,7 @@ impl<'t> TextContext<'t> {
     /// The names of a text; `None` if it is in the printed form, or no diagnostic needs them.
     pub(super) fn for_diags(text: &'t str, diags: &[Diag], options: &ReadOptions) -> Option<Self> {
         let wanted = [OF_AXES, OF_STEPS, OF_MESHES, OF_MISSING_MESHES, OF_NAMES].concat();
-        if !is_hir2(text) || !diags.iter().any(|diag| wanted.contains(&diag.code)) {
+        if !is_hir2(text) || !diags.iter().any(|diag| wanted.contains(&diag.code) || may_be_slip(diag)) {
             return None;
         }
         let (file, mut found) = ParsedFile::parse(text);
@@ -49,6 +50,11 @@ impl<'t> TextContext<'t> {
         let programs: Vec<_> = (0..file.program_count()).map(|at| reader.read_program(at, &mut found)).collect();
         let table = SymbolTable::new(&file, text, reader.declarations(), &programs);
         Some(Self { text, table })
+    }
+
+    /// The names with their places.
+    pub(super) fn table(&self) -> &SymbolTable {
+        &self.table
     }
 
     /// Proposes names that are written and nothing uses in the place of one that is missing, and the missing name for
@@ -63,6 +69,10 @@ impl<'t> TextContext<'t> {
             return;
         }
         let Some(missing) = self.text.get(place.as_usize_range()) else { return };
+        if let Some(note) = self.kernel_name_note(missing, place) {
+            diag.notes.insert(0, note.into());
+            return;
+        }
         let near = self
             .unused_names(place)
             .into_iter()
@@ -74,6 +84,22 @@ impl<'t> TextContext<'t> {
             diag.notes.insert(0, format!("did you mean `{}`? Nothing uses that", near.name).into());
             diag.fixes.push(Fix { applicability: Applicability::MaybeIncorrect, ..fix });
         }
+    }
+
+    /// Where a missing name has a meaning: in a kernel, whose results have names of their own here.
+    fn kernel_name_note(&self, missing: &str, place: Span) -> Option<String> {
+        let here = self.program_at(place)?;
+        let mut named = self.table.symbols().iter().filter(|symbol| symbol.name == missing);
+        let inner = named.find_map(|symbol| self.program_at(symbol.declaration).filter(|start| *start != here))?;
+        let kernel = self.text[inner as usize..].strip_prefix("kernel ")?.split('(').next()?;
+        let body = &self.text[here as usize..place.start as usize];
+        let call = body
+            .lines()
+            .filter_map(|line| line.split_once(" = "))
+            .find(|(_, value)| value.strip_prefix(kernel).is_some_and(|rest| rest.starts_with('(')));
+        let result = call.map(|(head, _)| head.trim().split([':', '[']).next().unwrap_or_default().to_owned());
+        let result = result.map_or_else(String::new, |name| format!("; its result here is `{name}`"));
+        Some(format!("`{missing}` is a tensor inside of the kernel `{kernel}`, and no name outside of it{result}"))
     }
 
     /// Adds the labels that a diagnostic lacks.

@@ -28,6 +28,10 @@ pub struct TextWeight {
 pub trait TextJudge {
     /// All that is said about the text.
     fn judge_text(&mut self, text: &str) -> TextVerdict;
+    /// Returns true if the verdict of a text that can be read has its proof.
+    fn is_proving(&self) -> bool {
+        false
+    }
     /// The settings with which the judge reads the text.
     fn read_options(&self) -> ReadOptions {
         ReadOptions::default()

@@ -8,6 +8,7 @@
 mod agreement_candidates;
 mod bound_candidates;
 mod candidates;
+mod consistency;
 mod context;
 mod further;
 mod group_candidates;
@@ -25,11 +26,14 @@ mod rank_condition;
 mod refuted;
 mod search;
 mod skew_candidates;
+mod slips;
 mod slot_candidates;
 mod statement_text;
 mod text_change;
 mod twin;
+mod type_slips;
 mod unwritten_candidates;
+mod usage;
 mod wait_candidates;
 mod weighing;
 
@@ -43,7 +47,7 @@ pub use further::add_further_errors;
 pub use judge::{TextJudge, TextVerdict, TextWeight};
 
 /// Adds tested fixes to diagnostics about a text, and labels that show where an error comes from.
-pub fn add_tested_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
+pub fn add_tested_fixes(text: &str, diags: &mut Vec<Diag>, judge: &mut dyn TextJudge) {
     let context = TextContext::for_diags(text, diags, &judge.read_options());
     if let Some(context) = &context {
         diags.iter_mut().take(MOST_DIAGS).for_each(|diag| context.propose_names(diag));
@@ -53,6 +57,7 @@ pub fn add_tested_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudg
         search_near_edits(text, diags, judge);
     }
     if let Some(context) = &context {
+        consistency::explain_by_slip(text, diags, context, judge);
         diags.iter_mut().take(MOST_DIAGS).for_each(|diag| context.add_labels(diag));
     }
 }

@@ -33,6 +33,26 @@ pub(super) fn retract_fixes(diag: &mut Diag, refuted: &[usize]) {
     diag.notes = kept.map(|note| other(&note).filter(|_| !codes.is_empty()).map_or(note, Message::from)).collect();
 }
 
+/// Words of a clause that proposes code.
+const PROPOSALS: &[&str] = &["write `", "declare `", "send it", "or gather it", "take `"];
+
+/// The words of a clause that gives no reason: `send it`.
+const LEAST_WORDS: usize = 3;
+
+/// Removes clauses of a diagnostic's notes that propose code which none of these texts has.
+pub(super) fn retract_words(diag: &mut Diag, texts: &[String]) {
+    let is_proposal = |note: &str| PROPOSALS.iter().any(|words| note.contains(words));
+    let notes = std::mem::take(&mut diag.notes).into_iter();
+    let kept = notes.filter_map(|note| {
+        let codes = if is_proposal(note.as_str()) { quoted_codes(&note) } else { Vec::new() };
+        let is_gone = |code: &String| texts.iter().all(|text| !text.contains(code.as_str()));
+        let gone: Vec<String> = codes.into_iter().filter(is_gone).collect();
+        let is_reason = |note: &Message| note.as_str().split(' ').count() > LEAST_WORDS;
+        if gone.is_empty() { Some(note) } else { without_advice(note, &gone).filter(is_reason) }
+    });
+    diag.notes = kept.collect();
+}
+
 /// The code in backquotes of a message.
 fn quoted_codes(message: &Message) -> Vec<String> {
     message.as_str().split('`').skip(1).step_by(2).map(str::to_owned).collect()

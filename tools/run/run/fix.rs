@@ -82,6 +82,10 @@ struct PlannedText {
 }
 
 impl TextJudge for RunJudge<'_, '_> {
+    fn is_proving(&self) -> bool {
+        true
+    }
+
     fn read_options(&self) -> ReadOptions {
         self.options.read_options()
     }
@@ -112,7 +116,7 @@ pub(super) fn complete_errors(source: &NamedText, diags: &mut Vec<Diag>, options
 }
 
 /// Adds fixes to diagnostics about a program's text.
-pub(super) fn add_fixes(source: &NamedText, diags: &mut [Diag], options: &Options, io: &ToolIo<'_>) {
+pub(super) fn add_fixes(source: &NamedText, diags: &mut Vec<Diag>, options: &Options, io: &ToolIo<'_>) {
     let Ok(text) = std::str::from_utf8(&source.bytes) else { return };
     if is_about_text(source, diags) && options.bench.is_none() {
         add_tested_fixes(text, diags, &mut RunJudge::new(&source.name, options, io));

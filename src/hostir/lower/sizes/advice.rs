@@ -169,7 +169,7 @@ impl SizeSolver<'_> {
             let meant = self.flags_between(source, result).filter(|meant| *meant != written)?;
             let [written, meant] = [written, meant].map(|flags| flags.join(", "));
             Some(message!(
-                "`{}` gets its axes from `broadcast({}, flags=[{}])`: write `flags=[{}]` there",
+                "`{}` gets its axes from `broadcast({}, flags=[{}])`: they would fit with `flags=[{}]` there",
                 self.program.quoted_tensor(operand),
                 self.program.quoted_tensor(source),
                 written,

@@ -1,0 +1,266 @@
+//! Slips of a declared type: axes that are exchanged, missing, too many or others, and the devices and elements.
+
+use super::lines::indent_width;
+use super::slips::{PartChange, comma_parts};
+use std::ops::Range;
+
+/// The doubt about another type of an input or output: the caller has it.
+const OF_HEAD: u32 = 3;
+
+/// The words for axes and elements that a text has.
+#[derive(Default)]
+pub(super) struct AxisWords {
+    /// Extents: `m`, `p * k`.
+    extents: Vec<String>,
+    /// Letters of axes over devices: `x`.
+    letters: Vec<String>,
+    /// Types of elements.
+    pub(super) elements: Vec<String>,
+    /// Meshes.
+    meshes: Vec<String>,
+    /// Axes of teams: `d.x`.
+    pub(super) team_axes: Vec<String>,
+    /// Extents over devices: `p`.
+    sharded: Vec<String>,
+    /// The number of ranks of a mesh from 0.
+    pub(super) rank_count: Option<String>,
+    /// Types of elements that one declaration has.
+    rare: Vec<String>,
+}
+
+impl AxisWords {
+    pub(super) fn of_text(text: &str) -> Self {
+        let mut words = Self::default();
+        let mut seen: Vec<String> = Vec::new();
+        for line in text.lines() {
+            let code = line.split("//").next().unwrap_or_default();
+            for ty in written_types(code) {
+                seen.push(code[ty.element.clone()].to_owned());
+                add_word(&mut words.elements, &code[ty.element.clone()]);
+                for axis in &ty.axes {
+                    let (prefix, extent) = split_axis(&code[axis.clone()]);
+                    add_word(&mut words.extents, extent);
+                    if let Some(letter) = prefix.strip_suffix(':').filter(|letter| letter.len() == 1) {
+                        add_word(&mut words.letters, letter);
+                        add_word(&mut words.sharded, extent);
+                    }
+                }
+            }
+            if let Some(sizes) = code.strip_prefix("sizes ") {
+                sizes.split(", ").filter_map(|size| size.split('=').next()).for_each(|name| {
+                    add_word(&mut words.extents, name.trim());
+                });
+            }
+            words.add_mesh(code);
+            for (at, _) in code.match_indices("% ") {
+                let count = code[at + 2..].split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+                add_word(&mut words.extents, count);
+            }
+        }
+        let is_rare = |element: &&String| seen.iter().filter(|other| other == element).count() == 1;
+        words.rare = seen.iter().filter(is_rare).cloned().collect();
+        if words.letters.is_empty() {
+            words.letters.push("x".to_owned());
+        }
+        words
+    }
+
+    fn add_mesh(&mut self, code: &str) {
+        let Some((name, value)) = code.strip_prefix("mesh ").and_then(|rest| rest.split_once(" = ")) else { return };
+        add_word(&mut self.meshes, name);
+        if let Some(count) = value.trim().strip_prefix("0..") {
+            add_word(&mut self.sharded, count);
+            self.rank_count.get_or_insert_with(|| count.to_owned());
+        }
+        let grid = value.trim().strip_prefix('[').and_then(|value| value.split(']').next());
+        for axis in grid.into_iter().flat_map(|axes| axes.split(", ")) {
+            let letter = axis.split(':').next().unwrap_or_default();
+            add_word(&mut self.letters, letter);
+            add_word(&mut self.sharded, axis.split(':').nth(1).unwrap_or_default());
+            add_word(&mut self.team_axes, &format!("{name}.{letter}"));
+        }
+    }
+}
+
+fn add_word(words: &mut Vec<String>, word: &str) {
+    if !word.is_empty() && words.iter().all(|known| known != word) {
+        words.push(word.to_owned());
+    }
+}
+
+/// A declared type of a line: `G: f32[x:p, m] @d`.
+struct WrittenPlace {
+    name: Range<usize>,
+    element: Range<usize>,
+    axes: Vec<Range<usize>>,
+    /// After the bracket.
+    end: usize,
+}
+
+/// The declared types of a line.
+fn written_types(code: &str) -> Vec<WrittenPlace> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(": ") {
+        let begin = at + 2;
+        let Some(open) = code[begin..].find('[').map(|length| begin + length) else { continue };
+        let is_word = code[begin..open].bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let Some(close) = code[open..].find(']').map(|length| open + length).filter(|_| is_word && open > begin) else {
+            continue;
+        };
+        let name = code[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |before| before + 1);
+        let followed = code[close + 1..].trim_start();
+        let is_type = followed.is_empty() || followed.starts_with([',', ')', '=', '@']);
+        if name < at && is_type && !code[open + 1..close].is_empty() {
+            let axes = comma_parts(code, open + 1..close);
+            found.push(WrittenPlace { name: name..at, element: begin..open, axes, end: close + 1 });
+        }
+    }
+    found
+}
+
+/// The prefix of an axis and its extent: `x:` and `p`, `r.` and `n`.
+fn split_axis(axis: &str) -> (&str, &str) {
+    let length = match axis.as_bytes() {
+        [letter, b':' | b'.', ..] if letter.is_ascii_lowercase() => 2,
+        _ => 0,
+    };
+    axis.split_at(length)
+}
+
+/// A slip of a type, with the declaration.
+pub(super) struct TypeSlip {
+    pub(super) change: PartChange,
+    pub(super) declared: String,
+    pub(super) doubt: u32,
+}
+
+/// The slips of the types that a line declares.
+pub(super) fn type_slips(code: &str, words: &AxisWords) -> Vec<TypeSlip> {
+    let mut found = Vec::new();
+    let of_line = if indent_width(code) == 0 { OF_HEAD } else { 0 };
+    for ty in written_types(code) {
+        for change in ty.changes(code, words) {
+            let until = ty.end.max(change.part.end);
+            let declared =
+                format!("{}{}{}", &code[ty.name.start..change.part.start], change.text, &code[change.part.end..until]);
+            let doubt = change.doubt + of_line;
+            found.push(TypeSlip { change, declared, doubt });
+        }
+    }
+    found
+}
+
+impl WrittenPlace {
+    fn changes(&self, code: &str, words: &AxisWords) -> Vec<PartChange> {
+        let axes: Vec<&str> = self.axes.iter().map(|axis| &code[axis.clone()]).collect();
+        let list = self.axes[0].start..self.end - 1;
+        let mut lists: Vec<(Vec<String>, u32)> = Vec::new();
+        lists.extend(moved_prefixes(&axes, words));
+        lists.extend(swapped_axes(&axes));
+        lists.extend(other_counts(&axes, words));
+        let own: Vec<String> = axes.iter().map(|axis| (*axis).to_owned()).collect();
+        lists.retain(|(axes, _)| *axes != own);
+        let mut found: Vec<PartChange> =
+            lists.into_iter().map(|(axes, doubt)| PartChange::new(list.clone(), axes.join(", "), doubt)).collect();
+        let element = &code[self.element.clone()];
+        let others = words.elements.iter().filter(|other| *other != element);
+        let doubt = if words.rare.iter().any(|rare| rare == element) { 0 } else { 2 };
+        found.extend(others.map(|other| PartChange::new(self.element.clone(), other.clone(), doubt)));
+        found.extend(self.other_meshes(code, words));
+        // A reduced axis is of a result.
+        let outputs = if indent_width(code) == 0 { code.find("->").unwrap_or(code.len()) } else { 0 };
+        found.retain(|change| self.name.start > outputs || !change.text.contains("r."));
+        found
+    }
+
+    /// Another mesh, or one where there is none.
+    fn other_meshes(&self, code: &str, words: &AxisWords) -> Vec<PartChange> {
+        let rest = &code[self.end..];
+        let own = rest
+            .strip_prefix(" @")
+            .map(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default());
+        let end = self.end + own.map_or(0, |own| own.len() + 2);
+        let others = words.meshes.iter().filter(|mesh| own != Some(mesh.as_str()));
+        let doubt = if own.is_some() { 4 } else { 2 };
+        others.map(|mesh| PartChange::new(self.end..end, format!(" @{mesh}"), doubt)).collect()
+    }
+}
+
+fn to_owned_axes(axes: &[&str]) -> Vec<String> {
+    axes.iter().map(|axis| (*axis).to_owned()).collect()
+}
+
+/// Two axes exchanged.
+fn swapped_axes(axes: &[&str]) -> Vec<(Vec<String>, u32)> {
+    let mut found = Vec::new();
+    for first in 0..axes.len() {
+        for second in first + 1..axes.len() {
+            let mut other = axes.to_vec();
+            other.swap(first, second);
+            found.push((to_owned_axes(&other), 2));
+        }
+    }
+    found
+}
+
+/// A prefix that another axis has, no axis, or one that had none: `x:p` and `p`, `r.n` and `n`.
+fn moved_prefixes(axes: &[&str], words: &AxisWords) -> Vec<(Vec<String>, u32)> {
+    let mut found = Vec::new();
+    for (at, axis) in axes.iter().enumerate() {
+        let (prefix, extent) = split_axis(axis);
+        if prefix.is_empty() {
+            let letters = words.letters.iter().map(|letter| format!("{letter}:"));
+            for added in letters.chain(["r.".to_owned()]) {
+                let is_second = axes.iter().any(|axis| axis.starts_with(&added));
+                let mut other = to_owned_axes(axes);
+                other[at] = format!("{added}{axis}");
+                let is_known = added == "r." || words.sharded.iter().any(|known| known == extent);
+                found.push((other, if is_second || !is_known { 5 } else { 2 }));
+            }
+            continue;
+        }
+        let mut plain = to_owned_axes(axes);
+        plain[at] = extent.to_owned();
+        for other in (0..axes.len()).filter(|other| *other != at && split_axis(axes[*other]).0.is_empty()) {
+            let mut moved = plain.clone();
+            moved[other] = format!("{prefix}{}", axes[other]);
+            let is_known = !prefix.ends_with(':') || words.sharded.iter().any(|known| known == axes[other]);
+            found.push((moved, if is_known { 2 } else { 3 }));
+        }
+        found.push((plain, 2));
+    }
+    found
+}
+
+/// An axis less, another one, or one more.
+fn other_counts(axes: &[&str], words: &AxisWords) -> Vec<(Vec<String>, u32)> {
+    let mut found = Vec::new();
+    for at in 0..axes.len() {
+        if axes.len() > 1 {
+            let mut fewer = to_owned_axes(axes);
+            fewer.remove(at);
+            found.push((fewer, 3));
+        }
+        let (prefix, extent) = split_axis(axes[at]);
+        for word in words.extents.iter().filter(|word| *word != extent) {
+            let mut other = to_owned_axes(axes);
+            other[at] = format!("{prefix}{word}");
+            // A number is rarely meant for a name.
+            let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+            found.push((other, if is_number(word) || is_number(extent) { 5 } else { 3 }));
+        }
+    }
+    for at in 0..=axes.len() {
+        let sharded = words.letters.iter().flat_map(|letter| {
+            let counts = words.extents.iter().take(2);
+            counts.map(move |count| format!("{letter}:{count}"))
+        });
+        let sharded: Vec<String> = sharded.filter(|_| at == 0).collect();
+        for word in words.extents.iter().chain(&sharded) {
+            let mut more = to_owned_axes(axes);
+            more.insert(at, word.clone());
+            found.push((more, if at == 0 || at == axes.len() { 2 } else { 4 }));
+        }
+    }
+    found
+}
