@@ -225,7 +225,7 @@ fn moved_prefixes(axes: &[&str], words: &AxisWords) -> Vec<(Vec<String>, u32)> {
             let mut moved = plain.clone();
             moved[other] = format!("{prefix}{}", axes[other]);
             let is_known = !prefix.ends_with(':') || words.sharded.iter().any(|known| known == axes[other]);
-            found.push((moved, if is_known { 2 } else { 3 }));
+            found.push((moved, if is_known { 2 } else { 5 }));
         }
         found.push((plain, 2));
     }
@@ -239,7 +239,7 @@ fn other_counts(axes: &[&str], words: &AxisWords) -> Vec<(Vec<String>, u32)> {
         if axes.len() > 1 {
             let mut fewer = to_owned_axes(axes);
             fewer.remove(at);
-            found.push((fewer, 3));
+            found.push((fewer, 4));
         }
         let (prefix, extent) = split_axis(axes[at]);
         for word in words.extents.iter().filter(|word| *word != extent) {
