@@ -206,7 +206,7 @@ fn measure_mistakes(each: usize) -> KindCounts {
 const LOCATED: usize = 85;
 
 /// The least share whose advice leads to the right program.
-const ADVISED: usize = 35;
+const ADVISED: usize = 50;
 
 /// The most share with edits that do not.
 const MISLED: usize = 6;
