@@ -1,6 +1,7 @@
 //! Candidates of a repair: changed texts, the likeliest first.
 
 use super::agreement_candidates::{make_agree, team_of_members};
+use super::element_candidates::match_elements;
 use super::memory_candidates::{clear_sum, delete_waste, free_later, keep_private};
 use super::order_candidates::{join_end, order_pair};
 use super::outline::Outline;
@@ -40,6 +41,8 @@ const REPAIRABLE: &[&str] = &[
     codes::DEADLOCK,
     codes::DISAGREEMENT,
     codes::POST_ORDER,
+    codes::ELEMENT_NOT_STARTED,
+    codes::ELEMENT_AGAIN,
 ];
 
 /// The candidates for a diagnostic about a text, which may name these ops.
@@ -79,6 +82,7 @@ fn statement_candidates(outline: &Outline<'_>, code: &str, primary: usize, other
         codes::ENDED_NAME | codes::FREED => free_later(outline, primary, others),
         codes::KEPT_BUFFER => keep_private(outline, primary),
         codes::POSTS => match_waits(outline, primary, others),
+        codes::ELEMENT_NOT_STARTED | codes::ELEMENT_AGAIN => match_elements(outline, primary),
         codes::UNINITIALISED => {
             let mut found = write_first(outline, primary);
             found.extend(clear_sum(outline, primary));

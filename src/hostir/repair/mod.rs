@@ -10,6 +10,7 @@ mod bound_candidates;
 mod candidates;
 mod consistency;
 mod context;
+mod element_candidates;
 mod further;
 mod group_candidates;
 mod judge;
@@ -24,6 +25,7 @@ mod posts;
 mod range_candidates;
 mod rank_condition;
 mod refuted;
+mod related;
 mod search;
 mod skew_candidates;
 mod slips;
@@ -41,18 +43,21 @@ use crate::diag::{Diag, Fix};
 use crate::hir2::{is_hir2, own_text};
 use context::TextContext;
 use refuted::retract_fixes;
+use related::join_related;
 use search::RepairSearch;
 
 pub use further::add_further_errors;
 pub use judge::{TextJudge, TextVerdict, TextWeight};
 
-/// Adds tested fixes to diagnostics about a text, and labels that show where an error comes from.
+/// Adds tested fixes to diagnostics about a text, and labels that show where an error comes from. Errors that the fix of
+/// another one repairs, because both are about one cause, become a part of that.
 pub fn add_tested_fixes(text: &str, diags: &mut Vec<Diag>, judge: &mut dyn TextJudge) {
     let context = TextContext::for_diags(text, diags, &judge.read_options());
     if let Some(context) = &context {
         diags.iter_mut().take(MOST_DIAGS).for_each(|diag| context.propose_names(diag));
     }
     search_fixes(text, diags, judge);
+    join_related(text, diags, judge);
     if context.is_some() {
         search_near_edits(text, diags, judge);
     }

@@ -1,5 +1,6 @@
 //! Candidates that order two accesses, or an access and the end of the program.
 
+use super::element_candidates::await_element;
 use super::memory_candidates::{make_private, move_scratch};
 use super::outline::{Outline, Place, StreamName, stream_text};
 use super::slot_candidates::{alternate_slots, other_slots};
@@ -23,6 +24,7 @@ pub(super) fn order_pair(outline: &Outline<'_>, first: usize, second: usize) -> 
     found.extend(alternate_slots(outline, first, second));
     found.extend(other_slots(outline, first, second));
     found.extend(bind_caller_stream(outline));
+    found.extend(await_element(outline, first, second));
     let places = outline.up_to_common(second, first);
     for awaited in awaited_ends(outline, first) {
         found.extend(places.last().and_then(|&outer| move_waiting_branch(outline, &awaited, Place::Before(outer))));

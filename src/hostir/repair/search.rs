@@ -3,6 +3,7 @@
 use super::candidates::{is_lost_write, list_candidates};
 use super::judge::{TextJudge, TextVerdict};
 use super::refuted::{is_of_change, is_refutable, retract_fixes};
+use super::related::are_related;
 use super::text_change::{Candidate, CandidateIdea};
 use super::weighing::{FixPrice, RacePair, WeighedChange, choose_change, choose_order, is_slow, with_price};
 use crate::diag::fix::line_edits;
@@ -37,7 +38,16 @@ const MOST_BRANCHES: usize = 4;
 
 /// Returns true if the changes that repair a diagnostic are compared by the time that they cost.
 fn is_weighed(diag: &Diag) -> bool {
-    [codes::RACE, codes::POSTS, codes::DEADLOCK, codes::DISAGREEMENT, codes::POST_ORDER].contains(&diag.code)
+    const WEIGHED: &[&str] = &[
+        codes::RACE,
+        codes::POSTS,
+        codes::ELEMENT_NOT_STARTED,
+        codes::ELEMENT_AGAIN,
+        codes::DEADLOCK,
+        codes::DISAGREEMENT,
+        codes::POST_ORDER,
+    ];
+    WEIGHED.contains(&diag.code)
 }
 
 /// Whether a diagnostic is an error.
@@ -66,6 +76,12 @@ impl DiagCounts {
     }
 }
 
+/// The number of times that diagnostics say the same as one.
+pub(super) fn count_words(diags: &[Diag], diag: &Diag) -> usize {
+    let words = diag_words(diag);
+    diags.iter().filter(|other| diag_words(other) == words).count()
+}
+
 fn diag_words(diag: &Diag) -> DiagWords {
     (diag.code, is_error(diag), diag.message.clone())
 }
@@ -79,12 +95,20 @@ pub(super) fn is_wait_in_words(diag: &Diag, fix: &Fix) -> bool {
 
 /// The effect of a change on a diagnostic.
 enum TrialOutcome {
-    /// It is gone, and there is no new error; this many warnings are left.
-    Repaired(usize),
+    /// It is gone, and there is no new error.
+    Repaired(RestOfErrors),
     /// It is gone, and there are other errors, but no more than before; the first is this one.
     Traded(Box<Diag>),
     /// It is left, or there are more errors than before; the first new one is this one.
     Failed(Option<Box<Diag>>),
+}
+
+/// The rest of what is said after a repair: the less, the better.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct RestOfErrors {
+    /// Errors about the same statements.
+    related: usize,
+    warnings: usize,
 }
 
 /// A change that was tried.
@@ -241,7 +265,7 @@ impl<'a> RepairSearch<'a> {
     /// Finds a change of `text` that removes the trial's target and makes nothing else worse than in the source. The
     /// candidates are those for `diag`, which is about `text`.
     fn find_change(&mut self, trial: &Trial, text: &str, diag: &Diag, steps: u32) -> Option<TriedChange> {
-        let mut found: Vec<(usize, Candidate)> = Vec::new();
+        let mut found: Vec<(RestOfErrors, Candidate)> = Vec::new();
         let mut traded: Vec<(Candidate, Box<Diag>)> = Vec::new();
         let mut compared = 0;
         for candidate in list_candidates(text, diag, self.ops) {
@@ -251,9 +275,9 @@ impl<'a> RepairSearch<'a> {
             }
             match self.try_text(trial, &candidate.text) {
                 None => break,
-                Some(TrialOutcome::Repaired(warnings)) => {
-                    found.push((warnings, candidate));
-                    if warnings == 0 && !is_weighed(diag) {
+                Some(TrialOutcome::Repaired(rest)) => {
+                    found.push((rest, candidate));
+                    if rest.warnings == 0 && !is_weighed(diag) {
                         break;
                     }
                 }
@@ -275,21 +299,23 @@ impl<'a> RepairSearch<'a> {
         })
     }
 
-    /// Chooses the change to propose among those that work, each with its remaining warnings. Others with more overlap
-    /// that do not work show its price.
+    /// Chooses the change to propose among those that work, of which those that repair more of the same cause are better.
+    /// Others with more overlap that do not work show its price.
     fn choose_found(
         &mut self,
         text: &str,
         diag: &Diag,
-        found: Vec<(usize, Candidate)>,
+        mut found: Vec<(RestOfErrors, Candidate)>,
         overlapping: &[String],
     ) -> Option<TriedChange> {
         if found.is_empty() || !is_weighed(diag) {
-            return found.into_iter().min_by_key(|(warnings, _)| *warnings).map(|(_, candidate)| candidate.into());
+            return found.into_iter().min_by_key(|(rest, _)| *rest).map(|(_, candidate)| candidate.into());
         }
-        let weighed = found.into_iter().map(|(warnings, change)| {
+        let least = found.iter().map(|(rest, _)| rest.related).min();
+        found.retain(|(rest, _)| Some(rest.related) == least);
+        let weighed = found.into_iter().map(|(rest, change)| {
             let weight = self.judge.weigh_text(&change.text);
-            WeighedChange { change, warnings, weight }
+            WeighedChange { change, warnings: rest.warnings, weight }
         });
         let weighed = weighed.collect();
         let chosen = match RacePair::of_diag(text, diag, self.ops) {
@@ -339,7 +365,10 @@ impl Trial {
         let (errors, warnings): (Vec<&Diag>, Vec<&Diag>) = after.iter().partition(|diag| is_error(diag));
         let is_more = errors.len() > count_errors(before);
         match errors.into_iter().find(|diag| new.count_of(diag) > old.count_of(diag)) {
-            None => TrialOutcome::Repaired(warnings.len()),
+            None => {
+                let related = before.iter().filter(|diag| are_related(&self.target, diag) && new.count_of(diag) > 0);
+                TrialOutcome::Repaired(RestOfErrors { related: related.count(), warnings: warnings.len() })
+            }
             Some(first) if !is_more => TrialOutcome::Traded(Box::new(first.clone())),
             Some(first) => TrialOutcome::Failed(Some(Box::new(first.clone()))),
         }

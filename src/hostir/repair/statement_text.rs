@@ -33,6 +33,15 @@ impl NewStatement {
         Self { text, around: Vec::new() }
     }
 
+    /// `Wait Communication 1 (element=i)`.
+    pub(super) fn wait_element(outline: &Outline<'_>, number: u32, element: &str) -> Self {
+        let text = match outline.program.style().call_form {
+            true => format!("Wait(Communication {number}, element={element})"),
+            false => format!("Wait Communication {number} (element={element})"),
+        };
+        Self { text, around: Vec::new() }
+    }
+
     /// The statement in a branch with the condition of another one.
     pub(super) fn inside(mut self, branch: usize) -> Self {
         self.around.push(branch);
