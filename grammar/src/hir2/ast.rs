@@ -102,6 +102,17 @@ pub struct FileSyntax {
     /// Comments in order of appearance. `Container(n)` and `Header(n)` count all items of [`Self::items`]; a blank line
     /// inside a block that is to be kept is a comment with an empty span.
     pub comments: Vec<CommentSyntax>,
+    /// Names that lines with errors declare, as they are meant.
+    pub answered: Vec<AnsweredLine>,
+}
+
+/// A name that a line of another language declares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AnsweredLine {
+    /// The line.
+    pub span: Span,
+    /// The name.
+    pub name: Symbol,
 }
 
 impl FileSyntax {

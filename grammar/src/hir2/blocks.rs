@@ -120,7 +120,7 @@ impl Parser<'_> {
             }
             if token.column != column {
                 if token.column != odd_column && token.column != first_column {
-                    self.report_indentation(token, first_column);
+                    self.report_indentation(token, first_column, outer);
                 }
                 odd_column = token.column;
                 column = column.min(token.column);
@@ -136,7 +136,7 @@ impl Parser<'_> {
         }
     }
 
-    fn report_indentation(&mut self, token: LineToken, column: u32) {
+    fn report_indentation(&mut self, token: LineToken, column: u32, outer: u32) {
         let line = self.text[..token.span.start as usize].rsplit('\n').next().unwrap_or_default();
         let start = token.span.start - line.len() as u32;
         let is_here = |error: &&mut SyntaxError| error.span.start >= start && error.code == Code::Indentation.text();
@@ -162,7 +162,24 @@ impl Parser<'_> {
             true => format!("{note}: write {} in front of it", count_blanks(column)),
             false => note.to_owned(),
         };
-        self.report_noted(Code::Indentation, token.span, message, note);
+        let error = SyntaxError::new(Code::Indentation, token.span, message).with_note(note);
+        let is_blank = line.bytes().all(|byte| byte == b' ');
+        let is_meant = is_blank && self.is_meant_column(token, column, outer);
+        self.report(match is_meant {
+            true => error.with_edit(SyntaxEdit {
+                span: Span { start, end: token.span.start },
+                text: " ".repeat(column as usize),
+            }),
+            false => error,
+        });
+    }
+
+    /// Returns true if a line belongs to the block of a column: it is nearer to that than to the column of the block's
+    /// header, or the next line is in the block.
+    fn is_meant_column(&self, token: LineToken, column: u32, outer: u32) -> bool {
+        let mut below = self.text[token.span.start as usize..].lines().skip(1).filter(|line| !line.trim().is_empty());
+        let next = below.next().map(|line| (line.len() - line.trim_start().len()) as u32);
+        next == Some(column) || token.column.abs_diff(column) < token.column.abs_diff(outer)
     }
 
     // Comments and blank lines of a block. They wait for the number of the statement below them.

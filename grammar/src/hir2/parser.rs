@@ -393,7 +393,8 @@ impl<'t> Parser<'t> {
     fn is_next_item(&self, token: LineToken) -> bool {
         let last = &self.text[self.last_span().as_usize_range()];
         let is_value = matches!(token.tok, LineTok::Name(_) | LineTok::Int(_) | LineTok::LBracket | LineTok::LParen);
-        is_value && last.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ')' | ']'))
+        let is_apart = self.last_span().end < token.span.start;
+        is_value && is_apart && last.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ')' | ']'))
     }
 
     /// Enters a bracket or the operand of a prefix operator.

@@ -473,7 +473,9 @@ impl Parser<'_> {
             _ if token.starts_line() => {}
             LineTok::Comma => {
                 let note = "write `{ send(A, to=1); recv(B, from=3) }`, or each statement on a line of its own";
-                self.report_noted(Code::Unexpected, token.span, "statements of a group are separated by `;`", note);
+                let error =
+                    SyntaxError::new(Code::Unexpected, token.span, "statements of a group are separated by `;`");
+                self.report(error.with_note(note).with_edit(SyntaxEdit { span: token.span, text: ";".to_owned() }));
                 self.next();
             }
             _ => {

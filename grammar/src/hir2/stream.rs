@@ -310,8 +310,29 @@ impl<'t> TokenStream<'t> {
         }
         let error = SyntaxError::new(Code::Foreign, span, "comments start with `//`, not with `/*`");
         let words = inner.trim_end_matches("*/").trim().lines().next().unwrap_or_default();
-        self.report_once(error.with_note(format!("write `// {}`", shorten_text(words))), sinks);
+        let error = error.with_note(format!("write `// {}`", shorten_text(words)));
+        let rest = rest[length..].lines().next().unwrap_or_default();
+        let is_whole = found.is_some() && rest.trim().is_empty();
+        let edit = is_whole.then(|| self.line_comments(span, inner)).flatten();
+        self.report_once(SyntaxError { edit, ..error }, sinks);
         self.lexer.bump(length);
+    }
+
+    /// The edit that writes a comment in `/* .. */` as comments of lines; it begins its line if it has several.
+    fn line_comments(&self, open: Span, inner: &str) -> Option<SyntaxEdit> {
+        let before = self.text[..open.start as usize].rsplit('\n').next().unwrap_or_default();
+        let lines: Vec<&str> =
+            inner.strip_suffix("*/")?.lines().map(|line| line.trim().trim_start_matches('*').trim()).collect();
+        let lines: Vec<&str> = match lines.as_slice() {
+            [one] => vec![*one],
+            several => several.iter().copied().filter(|line| !line.is_empty()).collect(),
+        };
+        if lines.len() > 1 && !before.trim().is_empty() {
+            return None;
+        }
+        let written: Vec<String> = lines.iter().map(|line| format!("// {line}")).collect();
+        let span = Span { start: open.start, end: open.end + inner.len() as u32 };
+        Some(SyntaxEdit { span, text: written.join(&format!("\n{before}")) })
     }
 
     fn convert_integer(&self, text: &str, span: Span, sinks: &mut LexerSinks<'_>) -> LineTok {

@@ -177,3 +177,51 @@ fn streams_of_torch_are_blocks() {
     let [error] = errors.as_slice() else { panic!("{errors:#?}") };
     assert_eq!(error.edit.as_ref().map(|edit| edit.text.as_str()), Some("stream i % 2:"));
 }
+
+/// Checks the edit of a line in column 1.
+fn check_item(line: &str, meant: &str) {
+    let rest = if line.ends_with([':', '{']) { "  C = alloc\n" } else { "f() -> ():\n  wait h\n" };
+    let text = format!("hir 2.1\n{line}\n{rest}");
+    let errors = parse(&text).errors;
+    assert_eq!(errors.len(), 1, "{line}: {errors:#?}");
+    let edit = errors[0].edit.as_ref().expect(line);
+    let mut changed = text.clone();
+    changed.replace_range(edit.span.as_usize_range(), &edit.text);
+    assert_eq!(changed.lines().nth(1), Some(meant), "{line}");
+}
+
+#[test]
+fn lines_in_column_1() {
+    check_item("sizes p=4 m=3", "sizes p=4, m=3");
+    check_item("sizes p: 4; m: 3", "sizes p=4, m=3");
+    check_item("mesh d = [y=a, x=b]", "mesh d = [y:a, x:b]");
+    check_item("mesh d = [0..p]", "mesh d = 0..p");
+    check_item("mesh d = 0:p", "mesh d = 0..p");
+    check_item("g(X: f32[n]) (Y: f32[n]):", "g(X: f32[n]) -> (Y: f32[n]):");
+    check_item("g(X f32[n], f32[n] Z) => (Y: f32[n]):", "g(X: f32[n], Z: f32[n]) -> (Y: f32[n]):");
+    check_item("def g(X: f32[n]) -> (Y: f32[n]):", "g(X: f32[n]) -> (Y: f32[n]):");
+    check_item("__global__ void g(X: f32[n]) -> (Y: f32[n]):", "kernel g(X: f32[n]) -> (Y: f32[n]):");
+    check_item("kernel: g(X: f32[n]) -> (Y: f32[n]):", "kernel g(X: f32[n]) -> (Y: f32[n]):");
+}
+
+#[test]
+fn words_in_another_arrangement() {
+    check_meant("wait allreduce(X, Y)", "wait allreduce(X -> Y)");
+    check_meant("wait all_gather(X -> Y)", "wait allgather(X -> Y)");
+    check_meant("wait gather(X -> Y, root==0)", "wait gather(X -> Y, root=0)");
+    check_meant("h = send(X[own], rank + 1)", "h = send(X[own], to=rank + 1)");
+    check_meant("wait(h[2])", "wait h[2]");
+    check_meant("wait 1", "sync 1");
+    check_meant("sync 1, 2", "sync 1\n  sync 2");
+    check_meant("Y = Set.Permute(A, [1, 0])", "Y = Set.Permute(A, perm=[1, 0])");
+    check_meant("Y = A.t()", "Y = Set.Permute(A, perm=[1, 0])");
+    check_meant("Y = relu A", "Y = relu(A)");
+    check_meant("Y == relu(A)", "Y = relu(A)");
+    check_meant("Y <- allgather(X)", "wait allgather(X -> Y)");
+    check_meant("G: [m, k] f32 = alloc", "G: f32[m, k] = alloc");
+    check_meant("G: f32[m] = zeros(m)", "G: f32[m] = alloc(zero)");
+    check_meant("G: f32[m] = alloc(zero=True)", "G: f32[m] = alloc(zero)");
+    check_meant("if s is not 0 then wait h", "if s != 0: wait h");
+    check_meant("Y = relu(A),", "Y = relu(A)");
+    check_meant("Y = pad(A, value=0.5f)", "Y = pad(A, value=f32(0.5))");
+}

@@ -230,6 +230,9 @@ impl EditedLines<'_> {
         let line_end = if ends_line { end } else { end + after.find('\n').map_or(after.len(), |at| at + 1) };
         let old = &text[line_start..line_end];
         let new = format!("{}{}{}", &text[line_start..start], edit.text, &text[end..line_end]);
+        if !is_whole && self.add_parts(line_start, old, &new) {
+            return;
+        }
         let number = text[..line_start].matches('\n').count() + 1;
         let new_number = number.saturating_add_signed(self.shift);
         self.push_lines(number, '-', old);
@@ -240,6 +243,20 @@ impl EditedLines<'_> {
             let next = text[line_end..].split_inclusive('\n').next();
             self.push_lines(new_number + come, ' ', next.unwrap_or_default());
         }
+    }
+
+    /// Adds the lines that differ of a text from `start` on; false if all of them do.
+    fn add_parts(&mut self, start: usize, old: &str, new: &str) -> bool {
+        let parts = line_edits(old, new);
+        let kept = old.len() - parts.iter().map(|part| (part.span.end - part.span.start) as usize).sum::<usize>();
+        if kept == 0 {
+            return false;
+        }
+        for part in parts {
+            let span = Span::new(start + part.span.start as usize, start + part.span.end as usize);
+            self.add_edit(&TextEdit { span, text: part.text });
+        }
+        true
     }
 
     fn push_lines(&mut self, first: usize, sign: char, lines: &str) {

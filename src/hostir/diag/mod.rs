@@ -215,9 +215,9 @@ impl Diag {
         self.with_proposed_name(span, meant, Applicability::Untried)
     }
     /// Adds a fix with the word of the language that is nearest to `found` at a place. Other capitals or underscores
-    /// make no other word; another letter may, as in `gelu` for `relu`.
+    /// make no other word, and neither does one letter of a long word; one of a short word may, as in `gelu` for `relu`.
     pub fn with_near_word(self, span: Span, found: &str, near: &str) -> Self {
-        match is_same_word(found, near) {
+        match is_same_word(found, near) || is_slip_in_word(found, near) {
             true => self.with_meant_word(span, near),
             false => self.with_near_name(span, near),
         }
@@ -319,6 +319,15 @@ pub fn nearest_function<'a>(text: &str, known: impl IntoIterator<Item = &'a str>
 /// True if two words differ only in capitals and underscores.
 fn is_same_word(found: &str, known: &str) -> bool {
     found.replace('_', "").eq_ignore_ascii_case(&known.replace('_', ""))
+}
+
+/// The least length of words of which one letter is a slip.
+const LONG_WORD: usize = 5;
+
+/// True if one letter of a long word is missing, too much, another one or exchanged with the next.
+fn is_slip_in_word(found: &str, known: &str) -> bool {
+    let length = found.len().max(known.len());
+    length >= LONG_WORD && known.len() < MOST_NEAR && osa_distance(found, known) == 1
 }
 
 /// `T0`, `i12`: a letter and a number. One such name is no likely misspelling of another one.

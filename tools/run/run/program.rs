@@ -150,7 +150,9 @@ impl FoundPrograms {
             // Errors of the other programs do not matter.
             file.keep_errors_of(wanted.wrapping_sub(1), &mut diags);
         }
-        let chosen = if diags.has_errors() && choice.container.is_none() { Ok(0) } else { self.choose(&choice) };
+        let has_none = self.file.is_hir2() && self.file.program_count() == 0;
+        let is_unread = diags.has_errors() && (choice.container.is_none() || has_none);
+        let chosen = if is_unread { Ok(0) } else { self.choose(&choice) };
         let place = chosen.as_ref().ok().and_then(|&index| self.place_of(index));
         let text = source.decoded_text();
         let reader = file.reader_with_options(&text, &choice.read);

@@ -1,5 +1,6 @@
 //! Calls of other languages: methods, texts to print, words in quotes, arguments with a colon.
 
+use super::context::LineContext;
 use super::habit::Habit;
 use super::line::{CodeLine, is_name, split_items};
 
@@ -42,7 +43,7 @@ const CONVERSIONS: &[(&str, &str)] = &[
 const INFIX: &[(&str, &str)] = &[("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/")];
 
 /// `printf("%d", rank)`, `print("at", s)`, `std::cout << X`.
-pub(super) fn print_call(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn print_call(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let name = line.piece_text(0);
     let values: Vec<String> = match name {
         "printf" | "fprintf" | "print" | "println" | "logging" | "log" => {
@@ -79,7 +80,7 @@ fn printed_values(argument: &str) -> Vec<String> {
 }
 
 /// `with torch.cuda.stream(1):`
-pub(super) fn stream_manager(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn stream_manager(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let open = line.find_outside("(").filter(|_| line.piece_text(0) == "with")?;
     let close = line.closing(open)?;
     let stream = line.between(open, close);
@@ -91,7 +92,7 @@ pub(super) fn stream_manager(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `assert c : "t"`, `assert(c, "t")`.
-pub(super) fn assertion(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn assertion(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let name = line.piece_text(0);
     if !matches!(name, "assert" | "static_assert" | "TORCH_CHECK" | "CHECK" | "require") {
         return None;
@@ -115,7 +116,7 @@ pub(super) fn assertion(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `A[own].relu()`, `A[own].float()`.
-pub(super) fn method_call(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn method_call(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let dot = (1..line.pieces.len())
         .find(|&at| line.piece_text(at) == "." && line.piece_text(at + 2) == "(" && line.is_name(at + 1))?;
     let close = line.closing(dot + 2)?;
@@ -158,7 +159,7 @@ fn operand_start(line: &CodeLine<'_>, last: usize) -> Option<usize> {
 }
 
 /// `op="sum"`.
-pub(super) fn quoted_word(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn quoted_word(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     if matches!(line.piece_text(0), "assert" | "print" | "import" | "launch") {
         return None;
     }
@@ -170,7 +171,7 @@ pub(super) fn quoted_word(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `send(A, to: 1)`.
-pub(super) fn keyword_with_colon(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn keyword_with_colon(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = (2..line.pieces.len()).find(|&at| {
         let is_key = line.is_name(at - 1) && matches!(line.piece_text(at - 2), "(" | ",");
         line.piece_text(at) == ":" && is_key && in_parentheses(line, at)
@@ -192,7 +193,7 @@ fn in_parentheses(line: &CodeLine<'_>, at: usize) -> bool {
 }
 
 /// A `;` at the end of a line with another error.
-pub(super) fn end_of_statement(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn end_of_statement(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let last = line.pieces.len().checked_sub(1).filter(|&last| line.piece_text(last) == ";")?;
     let place = line.pieces[last].place.clone();
     Some(Habit::replace_part(line, place, "", "a statement ends with its line, without `;`"))

@@ -1,5 +1,6 @@
 //! Communications of torch.distributed, MPI and NCCL: which arguments are the tensors, the peer and the operation.
 
+use super::context::LineContext;
 use super::habit::Habit;
 use super::line::{CodeLine, split_items};
 
@@ -51,6 +52,46 @@ const CALLS: &[LibraryCall] = &[
     LibraryCall::new(&["MPI_Recv", "ncclRecv"], "recv", 0, None).with_peer("from", ROOT, 3),
 ];
 
+/// Words of collectives.
+pub(super) const COLLECTIVE_WORDS: &[&str] = &[
+    "allgather",
+    "allreduce",
+    "reduce_scatter",
+    "broadcast",
+    "send_recv",
+    "reduce",
+    "scatter",
+    "gather",
+    "all_to_all",
+    "permute",
+];
+
+/// Other spellings of communications.
+const OTHER_SPELLINGS: &[(&str, &str)] = &[
+    ("all_reduce", "allreduce"),
+    ("allReduce", "allreduce"),
+    ("AllReduce", "allreduce"),
+    ("all_gather", "allgather"),
+    ("allGather", "allgather"),
+    ("AllGather", "allgather"),
+    ("reducescatter", "reduce_scatter"),
+    ("reduceScatter", "reduce_scatter"),
+    ("ReduceScatter", "reduce_scatter"),
+    ("alltoall", "all_to_all"),
+    ("all2all", "all_to_all"),
+    ("AllToAll", "all_to_all"),
+    ("bcast", "broadcast"),
+    ("sendrecv", "send_recv"),
+    ("isend", "send"),
+    ("irecv", "recv"),
+];
+
+/// The word of a communication here, for its name or another spelling of it.
+pub(super) fn collective_word(word: &str) -> Option<&'static str> {
+    let own = COLLECTIVE_WORDS.iter().find(|known| **known == word).copied();
+    own.or_else(|| OTHER_SPELLINGS.iter().find(|(other, _)| *other == word).map(|(_, here)| *here))
+}
+
 /// Operations by a part of their names there.
 const OPERATIONS: &[(&str, &str)] = &[("MAX", "max"), ("MIN", "min"), ("PROD", "product"), ("AVG", "avg")];
 
@@ -60,13 +101,13 @@ fn find_call(name: &str) -> Option<&'static LibraryCall> {
     CALLS.iter().find(|call| call.names.iter().any(|known| is_end(known)))
 }
 
-/// True if a statement calls a communication of another library.
-pub(super) fn is_library_call(statement: &str) -> bool {
-    statement.split_once('(').is_some_and(|(name, _)| find_call(name.trim_end()).is_some())
+/// True if a call is that of a communication of another library.
+pub(super) fn is_library_call(name: &str) -> bool {
+    find_call(name).is_some()
 }
 
 /// `dist.all_reduce(S, op=ReduceOp.MAX)`, `MPI_Bcast(V, n, MPI_FLOAT, 0, comm)`.
-pub(super) fn library_call(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn library_call(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let open = line.find_outside("(")?;
     let close = line.closing(open).filter(|&close| matches!(line.piece_text(close + 1), "" | ";"))?;
     let name = line.span_text(0, open.checked_sub(1)?);

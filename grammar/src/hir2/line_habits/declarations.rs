@@ -1,6 +1,7 @@
 //! Declarations of other languages and of the printed form: names with a sign in front, types at the end or in front,
 //! tensors with their domains.
 
+use super::context::LineContext;
 use super::habit::Habit;
 use super::line::{CodeLine, is_name, split_items};
 
@@ -57,12 +58,17 @@ const WORDS: &[&str] = &[
 ];
 
 /// The element type here of one of another language.
-fn element_type(word: &str) -> Option<&'static str> {
+pub(super) fn element_type(word: &str) -> Option<&'static str> {
     TYPES.iter().find(|(other, _)| *other == word).map(|(_, here)| *here)
 }
 
+/// True for the name of an element type here.
+pub(super) fn is_element_type(word: &str) -> bool {
+    TYPES.iter().any(|(_, here)| *here == word)
+}
+
 /// `%0`, `%C`, `&C`: the sign is left out, and a number gets a letter.
-pub(super) fn name_with_sigil(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn name_with_sigil(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = (0..line.pieces.len()).find(|&at| {
         let next = line.pieces.get(at + 1);
         let is_sign = matches!(line.piece_text(at), "%" | "&" | "$")
@@ -80,7 +86,7 @@ pub(super) fn name_with_sigil(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `C = matmul(A, B) : f32[m, n]`, with types of MLIR, too.
-pub(super) fn type_at_end(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn type_at_end(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let equals = line.find_outside("=")?;
     let colon = (equals + 1..line.pieces.len()).find(|&at| line.pieces[at].depth == 0 && line.piece_text(at) == ":")?;
     let target = line.code[..line.pieces[equals].place.start].trim();
@@ -100,7 +106,7 @@ pub(super) fn type_at_end(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `f32[m, n]`, `tensor<4x8xf32>`, `memref<4xf32>`.
-fn read_type(text: &str) -> Option<String> {
+pub(super) fn read_type(text: &str) -> Option<String> {
     if let Some((word, axes)) = text.split_once('[') {
         let axes = axes.strip_suffix(']').filter(|axes| !axes.contains(['[', ']']))?;
         return Some(format!("{}[{}]", element_type(word.trim())?, axes.trim()));
@@ -113,7 +119,7 @@ fn read_type(text: &str) -> Option<String> {
 }
 
 /// `let G: f32[m] = alloc`, `int right = 1`, `float G[p][m] = alloc`.
-pub(super) fn declared_before(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn declared_before(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let mut words = 0;
     while WORDS.contains(&line.piece_text(words))
         || element_type(line.piece_text(words)).is_some() && line.is_name(words + 1)
@@ -151,13 +157,13 @@ pub(super) fn declared_before(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `x := 1`.
-pub(super) fn walrus_assignment(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn walrus_assignment(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = line.find_outside(":=")?;
     Some(Habit::replace_part(line, line.pieces[at].place.clone(), "=", "`:=` is no assignment"))
 }
 
 /// `T2_g_float[iS0{i0}, iS1{i1}] = matmul(T0_g_float[..], T1_g_float[..])`: tensors of the printed form.
-pub(super) fn printed_statement(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn printed_statement(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = (0..line.pieces.len())
         .find(|&at| printed_name(line.piece_text(at)).is_some() && line.piece_text(at + 1) == "[")?;
     let (name, dtype) = printed_name(line.piece_text(at))?;

@@ -1,6 +1,7 @@
 //! The finding of a rule in a line.
 
 use super::line::CodeLine;
+use crate::error::Code;
 use std::ops::Range;
 
 /// The finding of a rule in a line.
@@ -13,6 +14,8 @@ pub(super) struct Habit {
     pub(super) meant: String,
     /// Lines to write above it.
     pub(super) above: Vec<String>,
+    /// [`Code::Foreign`], or that of a slip of the pen.
+    pub(super) code: Code,
 }
 
 impl Habit {
@@ -24,11 +27,16 @@ impl Habit {
         message: impl Into<String>,
     ) -> Self {
         let meant = format!("{}{part}{}", &line.code[..place.start], &line.code[place.end..]);
-        Self { message: message.into(), place, meant, above: Vec::new() }
+        Self { message: message.into(), place, meant, above: Vec::new(), code: Code::Foreign }
     }
 
     /// A line that is written in another way.
     pub(super) fn rewrite_line(place: Range<usize>, meant: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { message: message.into(), place, meant: meant.into(), above: Vec::new() }
+        Self { message: message.into(), place, meant: meant.into(), above: Vec::new(), code: Code::Foreign }
+    }
+
+    /// The same as a slip of the pen, which no other language has.
+    pub(super) fn as_slip(self) -> Self {
+        Self { code: Code::Unexpected, ..self }
     }
 }

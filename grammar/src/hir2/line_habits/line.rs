@@ -128,10 +128,3 @@ pub(super) fn split_items(text: &str) -> Vec<&str> {
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     text.split(|c: char| !is_word(c)).any(|other| other == word)
 }
-
-/// A name for a tensor that a text does not have.
-pub(super) fn unused_name(text: &str) -> String {
-    let words = ["U", "V", "W", "Z"].into_iter().map(str::to_owned);
-    let mut names = words.chain((2..).map(|number| format!("U{number}")));
-    names.find(|name| !has_word(text, name)).unwrap_or_default()
-}

@@ -4,66 +4,81 @@
 //! lines with errors are looked at as a whole afterwards: rules rewrite a line until none applies. The answer is given
 //! only if the parser reads the new line without errors.
 
+mod braces;
 mod calls;
 mod communications;
+mod context;
 mod declarations;
 mod habit;
+mod headers;
+mod indents;
+mod libraries;
 mod line;
+mod loops;
+mod printed;
 mod ranges;
+mod rewrite;
+mod signs;
 mod values;
+mod words;
 
-use super::ast::{FileSyntax, StmtForm};
-use super::parser::Parser;
-use crate::error::{Code, SyntaxEdit, SyntaxError};
+use super::ast::{AnsweredLine, ExprNode, FileSyntax, StatementNode, StmtForm};
+use crate::error::{SyntaxEdit, SyntaxError};
 use crate::span::Span;
-use habit::Habit;
-use line::CodeLine;
+use context::LineContext;
+use rewrite::{ITEM_RULES, LINE_RULES, RewrittenLine, is_item_read, is_read, rewrite_code, split_inline};
 use std::ops::Range;
 
 /// The most lines of a text that are looked at.
 const MOST_LINES: usize = 100;
 
-/// The most rules that one line may need.
-const MOST_REWRITES: usize = 12;
-
 /// The longest line that is looked at.
 const MOST_LENGTH: usize = 400;
 
-/// A rule: what it finds in a line of a text.
-type Rule = fn(&CodeLine<'_>, &str) -> Option<Habit>;
-
-/// The rules, those first that find what others would take for something else.
-const RULES: &[Rule] = &[
-    declarations::printed_statement,
-    declarations::name_with_sigil,
-    declarations::type_at_end,
-    declarations::declared_before,
-    declarations::walrus_assignment,
-    values::conditional,
-    values::choice_of_two,
-    values::trailing_condition,
-    values::several_values,
-    values::chained_assignment,
-    values::other_comparison,
-    communications::library_call,
-    calls::stream_manager,
-    calls::print_call,
-    calls::assertion,
-    calls::method_call,
-    calls::quoted_word,
-    calls::keyword_with_colon,
-    ranges::range_of_tensor,
-    calls::end_of_statement,
-];
-
-/// The lines that are calls of other libraries' communications: the parser reads them as calls.
+/// The lines of statements that the parser reads although they are calls of other libraries, or have their words in
+/// another arrangement.
 pub(super) fn library_lines(text: &str, file: &FileSyntax) -> Vec<Range<usize>> {
-    let calls = file.stmts.iter().filter(|stmt| matches!(stmt.form, StmtForm::Call(_)));
-    let calls = calls.filter(|stmt| {
-        let code = text.get(stmt.span.as_usize_range()).unwrap_or_default();
-        communications::is_library_call(code)
-    });
-    calls.map(|stmt| line_around(text, stmt.span.start as usize)).take(MOST_LINES).collect()
+    let stmts = file.stmts.iter().filter(|stmt| is_other_statement(file, stmt)).map(|stmt| stmt.span);
+    let calls = file.exprs.iter().filter(|(node, _)| is_other_call(file, *node)).map(|(_, span)| *span);
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for span in stmts.chain(calls) {
+        let start = span.start as usize;
+        if found.len() == MOST_LINES {
+            break;
+        }
+        if !found.iter().any(|line| line.contains(&start)) {
+            found.push(line_around(text, start));
+        }
+    }
+    found
+}
+
+/// `wait(h)`, `wait 1`, `float *G = malloc(n)`.
+fn is_other_statement(file: &FileSyntax, stmt: &StatementNode) -> bool {
+    match stmt.form {
+        StmtForm::Wait(value) => matches!(file.expr(value), ExprNode::Int(_) | ExprNode::Paren(_)),
+        StmtForm::Assign { targets, .. } => file.targets[targets.indices()]
+            .first()
+            .is_some_and(|target| matches!(file.expr(target.value), ExprNode::Binary(..))),
+        _ => false,
+    }
+}
+
+/// Calls of other libraries, and those of communications and permutations without the keys and the arrow of here.
+fn is_other_call(file: &FileSyntax, node: ExprNode) -> bool {
+    let ExprNode::Call(name, args) = node else { return false };
+    let name = file.strings.get(name.name);
+    let args = &file.args[args.indices()];
+    let plain = args.iter().filter(|arg| arg.key.is_none()).count();
+    match communications::collective_word(name) {
+        Some(word) if word != name => true,
+        Some(_) => plain > 1,
+        None if matches!(name, "send" | "recv" | "Set.Permute") => plain > 1,
+        None if name == "alloc" => {
+            args.iter().any(|arg| arg.key.is_some_and(|key| file.strings.get(key.name) == "zero"))
+        }
+        None => communications::is_library_call(name) || libraries::is_foreign_name(name),
+    }
 }
 
 /// Replaces the errors about lines of other languages by one for each, with the line to write; `lines` are looked at
@@ -75,31 +90,73 @@ pub(super) fn answer_habits(
     errors: &mut Vec<SyntaxError>,
 ) {
     let library_lines = lines.len();
+    indents::answer_tabs(text, errors);
     for error in errors.iter() {
         let line = line_around(text, error.span.start as usize);
         if !lines.contains(&line) && lines.len() < MOST_LINES {
             lines.push(line);
         }
     }
+    let mut done = 0;
     for (number, line) in lines.into_iter().enumerate() {
+        if line.start < done && number >= library_lines {
+            continue;
+        }
+        let has_error = number >= library_lines;
+        if let Some((place, error)) = has_error.then(|| answer_block(text, &line)).flatten() {
+            errors.retain(|other| {
+                !place.contains(&(other.span.start as usize)) && other.span.start as usize != place.end
+            });
+            errors.push(error);
+            done = place.end;
+            continue;
+        }
         let (on_line, others): (Vec<SyntaxError>, Vec<SyntaxError>) = errors
             .drain(..)
             .partition(|error| line.contains(&(error.span.start as usize)) || error.span.start as usize == line.end);
-        let is_answered =
-            number >= library_lines && matches!(on_line.as_slice(), [one] if is_repaired(text, &line, one));
+        let is_answered = has_error
+            && matches!(on_line.as_slice(), [one] if is_repaired(text, &line, one) && !leaves_line_out(text, &line, one));
         let answer = if is_answered { None } else { answer_line(text, &line) };
         *errors = others;
         match answer {
             Some(answer) => {
-                let inside = |span: Span| line.start <= span.start as usize && span.end as usize <= line.end;
-                let stmts = file.stmts.iter_mut().filter(|stmt| inside(stmt.span) && !has_block(&stmt.form));
-                stmts.for_each(|stmt| stmt.form = StmtForm::Error);
+                note_answer(file, &line, &answer);
                 errors.push(answer);
             }
             None => errors.extend(on_line),
         }
     }
     errors.sort_by_key(|error| error.span);
+}
+
+/// The answer to a line that is the header of a block in other words: the bytes of the block, and its only error.
+fn answer_block(text: &str, line: &Range<usize>) -> Option<(Range<usize>, SyntaxError)> {
+    let block = braces::brace_block(text, line).map(|block| (block.place, block.error));
+    block.or_else(|| loops::enumerated_loop(text, line)).or_else(|| loops::list_of_tensors(text, line))
+}
+
+/// Leaves out the statements of a line that has been answered; the names that they would declare are known.
+fn note_answer(file: &mut FileSyntax, line: &Range<usize>, answer: &SyntaxError) {
+    let inside = |span: Span| line.start <= span.start as usize && span.end as usize <= line.end;
+    let stmts = file.stmts.iter_mut().filter(|stmt| inside(stmt.span) && !has_block(&stmt.form));
+    stmts.for_each(|stmt| stmt.form = StmtForm::Error);
+    let meant = answer.edit.iter().flat_map(|edit| edit.text.lines());
+    for name in meant.filter_map(|line| declared_name(line.trim())) {
+        let name = file.strings.intern(name);
+        file.answered.push(AnsweredLine { span: Span::new(line.start, line.end), name });
+    }
+}
+
+/// The name that a statement declares or assigns to, or that of the program with a header.
+fn declared_name(code: &str) -> Option<&str> {
+    if let Some((head, _)) = code.split_once('(').filter(|_| code.contains("->") && code.ends_with(':')) {
+        return head.split_whitespace().next_back();
+    }
+    let code = code.strip_prefix("stream ").filter(|rest| rest.ends_with("= current")).unwrap_or(code);
+    let end = code.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    let (name, rest) = code.split_at(end);
+    let rest = rest.trim_start();
+    (line::is_name(name) && (rest.starts_with(':') || rest.starts_with('=') && !rest.starts_with("=="))).then_some(name)
 }
 
 /// True if the edit of an error makes a line that the parser reads.
@@ -112,8 +169,17 @@ fn is_repaired(text: &str, line: &Range<usize>, error: &SyntaxError) -> bool {
     let parts = (text.get(line.start..start), text.get(end..line.end));
     let (Some(before), Some(after)) = parts else { return true };
     let changed = format!("{before}{}{after}", edit.text);
-    let code = changed.trim();
-    code.is_empty() || is_read(code)
+    let code = changed.split("//").next().unwrap_or_default().trim_end();
+    let is_item = !changed.starts_with([' ', '\t']);
+    code.trim().is_empty() || if is_item { is_item_read(code) } else { is_read(code.trim_start()) }
+}
+
+/// True if the edit of an error leaves nothing of its line: a rule may know what it is here.
+fn leaves_line_out(text: &str, line: &Range<usize>, error: &SyntaxError) -> bool {
+    let before =
+        error.edit.as_ref().filter(|edit| edit.text.is_empty()).map(|edit| line.start..edit.span.start as usize);
+    before.and_then(|before| text.get(before)).is_some_and(|before| before.trim().is_empty())
+        && error.edit.as_ref().is_some_and(|edit| edit.span.end as usize > error.span.end as usize)
 }
 
 fn has_block(form: &StmtForm) -> bool {
@@ -128,37 +194,43 @@ fn line_around(text: &str, at: usize) -> Range<usize> {
     start..end
 }
 
-/// The error for a line, if rules make a statement of it.
+/// The error for a line, if rules make statements of it, or of the one after its header.
 fn answer_line(text: &str, place: &Range<usize>) -> Option<SyntaxError> {
     let whole = text.get(place.clone()).filter(|line| line.len() <= MOST_LENGTH)?;
-    let indentation = &whole[..whole.len() - whole.trim_start().len()];
-    let code = whole[indentation.len()..].split("//").next()?.trim_end();
-    if indentation.is_empty() || code.is_empty() {
-        // Headers are no statements.
+    let indentation = whole.len() - whole.trim_start().len();
+    let code = whole[indentation..].split("//").next()?.trim_end();
+    if code.is_empty() {
         return None;
     }
-    let mut first: Option<Habit> = None;
-    let (mut meant, mut above) = (code.to_owned(), Vec::new());
-    for _ in 0..MOST_REWRITES {
-        let line = CodeLine::new(&meant);
-        let Some(found) = RULES.iter().find_map(|rule| rule(&line, text)) else { break };
-        let next = found.meant.clone();
-        above.extend(found.above.iter().cloned());
-        if next == meant {
-            break;
-        }
-        first.get_or_insert(found);
-        meant = next;
+    let context = LineContext { text, start: place.start, above: &[] };
+    let start = place.start + indentation;
+    if indentation == 0 {
+        let rewritten = rewrite_code(code, ITEM_RULES, &context)?;
+        let [meant] = rewritten.lines.as_slice() else { return None };
+        return is_item_read(meant).then(|| make_answer(&rewritten, start, code, ""));
     }
-    let first = first?;
-    let lines: Vec<String> = above.into_iter().chain(meant.split('\n').map(str::to_owned)).collect();
-    if !lines.iter().all(|line| is_read(line)) {
-        return None;
+    let rewritten = rewrite_code(code, LINE_RULES, &context).filter(|rewritten| are_read(&rewritten.lines));
+    if let Some(rewritten) = rewritten {
+        return Some(make_answer(&rewritten, start, code, &whole[..indentation]));
     }
-    let start = place.start + indentation.len();
+    let (header, inner) = split_inline(code)?;
+    let rewritten = rewrite_code(inner, LINE_RULES, &context).filter(|rewritten| are_read(&rewritten.lines))?;
+    let is_header_read = header.starts_with("else") || is_read(header);
+    let is_single = rewritten.lines.len() == 1;
+    (is_header_read && is_single).then(|| make_answer(&rewritten, start + code.len() - inner.len(), inner, ""))
+}
+
+fn are_read(lines: &[String]) -> bool {
+    lines.iter().all(|line| is_read(line) || line == "else:")
+}
+
+/// The error for a line of code that begins at a byte.
+fn make_answer(rewritten: &RewrittenLine, start: usize, code: &str, indentation: &str) -> SyntaxError {
+    let RewrittenLine { first, lines } = rewritten;
     let span = Span::new(start, start + code.len());
     let shown = Span::new(start + first.place.start.min(code.len()), start + first.place.end.min(code.len()));
     let note = match lines.as_slice() {
+        [one] if one.is_empty() => "leave it out".to_owned(),
         [one] => format!("write `{one}`"),
         several => {
             let quoted: Vec<String> = several.iter().map(|line| format!("`{line}`")).collect();
@@ -166,14 +238,5 @@ fn answer_line(text: &str, place: &Range<usize>) -> Option<SyntaxError> {
         }
     };
     let edit = SyntaxEdit { span, text: lines.join(&format!("\n{indentation}")) };
-    Some(SyntaxError::new(Code::Foreign, shown, first.message).with_note(note).with_edit(edit))
-}
-
-/// True if the parser reads a line as a statement, or as a header with a block.
-fn is_read(line: &str) -> bool {
-    let block = if line.ends_with(':') { "\n    wait h" } else { "" };
-    let text = format!("hir 2.1\n\nf() -> ():\n  {line}{block}\n");
-    let mut parser = Parser::new(&text);
-    parser.parse_file();
-    parser.errors.items.is_empty()
+    SyntaxError::new(first.code, shown, first.message.clone()).with_note(note).with_edit(edit)
 }

@@ -1,7 +1,8 @@
 //! Ranges in indices, as NumPy has them: `slice` with the extents that the text declares.
 
+use super::context::LineContext;
 use super::habit::Habit;
-use super::line::{CodeLine, has_word, split_items, unused_name};
+use super::line::{CodeLine, has_word, split_items};
 
 /// A tensor as the text declares it.
 struct DeclaredTensor {
@@ -10,7 +11,8 @@ struct DeclaredTensor {
 }
 
 /// `V[0:2]`: a statement of its own in front of this one, or this one.
-pub(super) fn range_of_tensor(line: &CodeLine<'_>, text: &str) -> Option<Habit> {
+pub(super) fn range_of_tensor(line: &CodeLine<'_>, context: &LineContext<'_>) -> Option<Habit> {
+    let text = context.text;
     let open = (1..line.pieces.len()).find(|&at| {
         let close = line.closing(at);
         let has_range = |close| {
@@ -38,7 +40,7 @@ pub(super) fn range_of_tensor(line: &CodeLine<'_>, text: &str) -> Option<Habit> 
         let declared = if is_declared { target.to_owned() } else { format!("{target}: {}", call.ty) };
         return Some(Habit::rewrite_line(shown, format!("{declared} = {}", call.text), message));
     }
-    let free = unused_name(text);
+    let free = context.unused_name(line.code);
     let rest = Habit::replace_part(line, place, &free, message);
     Some(Habit { place: shown, above: vec![format!("{free}: {} = {}", call.ty, call.text)], ..rest })
 }

@@ -1,5 +1,6 @@
 //! Values of other languages: conditional expressions, several assignments in one, other comparisons.
 
+use super::context::LineContext;
 use super::habit::Habit;
 use super::line::{CodeLine, has_word, is_name, split_items};
 use std::ops::Range;
@@ -42,7 +43,7 @@ fn word_after(line: &CodeLine<'_>, at: usize, word: &str, place: &Range<usize>) 
 }
 
 /// `0 if s == 0 else p - 1`.
-pub(super) fn conditional(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn conditional(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = (1..line.pieces.len()).find(|&at| {
         line.piece_text(at) == "if" && line.piece_text(at - 1) != "else" && line.piece_text(at - 1) != ":"
     })?;
@@ -61,7 +62,7 @@ pub(super) fn conditional(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `s == 0 ? 0 : p - 1`.
-pub(super) fn choice_of_two(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn choice_of_two(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = (1..line.pieces.len()).find(|&at| line.piece_text(at) == "?")?;
     let place = expression_around(line, at);
     let colon = word_after(line, at, ":", &(place.start..line.code_end()))?;
@@ -83,7 +84,7 @@ pub(super) fn choice_of_two(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `wait h if s > 0`.
-pub(super) fn trailing_condition(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn trailing_condition(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = line.find_outside("if").filter(|at| *at > 0 && !matches!(line.piece_text(at - 1), "else" | ":"))?;
     let has_more = (at..line.pieces.len()).any(|more| matches!(line.piece_text(more), "else" | ":"));
     let statement = line.code[..line.pieces[at].place.start].trim();
@@ -96,7 +97,7 @@ pub(super) fn trailing_condition(line: &CodeLine<'_>, _: &str) -> Option<Habit> 
 }
 
 /// `right, left = (rank + 1) % p, wrap(rank - 1, p)`.
-pub(super) fn several_values(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn several_values(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let equals = line.find_outside("=")?;
     let targets = split_items(
         line.code[..line.pieces[equals].place.start].trim_start_matches('(').trim_end().trim_end_matches(')'),
@@ -121,7 +122,7 @@ pub(super) fn several_values(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
 }
 
 /// `a = b = 0`.
-pub(super) fn chained_assignment(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn chained_assignment(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let equals: Vec<usize> =
         (0..line.pieces.len()).filter(|&at| line.pieces[at].depth == 0 && line.piece_text(at) == "=").collect();
     let [first, second] = equals[..] else { return None };
@@ -138,7 +139,7 @@ pub(super) fn chained_assignment(line: &CodeLine<'_>, _: &str) -> Option<Habit> 
 }
 
 /// `===`, `<>` and the like.
-pub(super) fn other_comparison(line: &CodeLine<'_>, _: &str) -> Option<Habit> {
+pub(super) fn other_comparison(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = (1..line.pieces.len()).find(|&at| matches!(line.piece_text(at), "===" | "!==" | "<>" | "=<"))?;
     let found = line.piece_text(at);
     let meant = match found {

@@ -14,6 +14,7 @@ use crate::ops::expected_types::resharded_fix;
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{FileSyntax, MeshItem, NameSyntax, ProgramItem};
+use hostir_grammar::hir2::division::CommentedDivisor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(super) fn push(
@@ -371,10 +372,34 @@ pub(super) fn report_several_targets(span: Span, diags: &mut Diags) {
     push(diags, codes::WRONG_KIND, span, "only a call has several results", "write one statement for each name");
 }
 
+/// The comment after a place that is a divisor: names that other lines have, too.
+fn commented_divisor(source: &str, span: Span) -> Option<CommentedDivisor<'_>> {
+    let rest = source.get(span.end as usize..)?.lines().next()?.trim();
+    let divisor = CommentedDivisor::of_comment(rest).filter(|divisor| divisor.is_plain && divisor.after.is_empty())?;
+    let before = source.get(..span.start as usize)?;
+    let targets: Vec<&str> =
+        before.lines().filter_map(|line| line.split_once('=')).map(|(target, _)| target.trim()).collect();
+    let are_written = divisor.names.iter().all(|name| targets.contains(name));
+    (!divisor.names.is_empty() && are_written).then_some(divisor)
+}
+
 /// `B = A` for tensors.
 pub(super) fn report_copy(source: &str, rank: Option<usize>, span: Span, diags: &mut Diags) {
     let text = source.get(span.as_usize_range()).unwrap_or_default();
     let message = message!("`{}` is no operation", text);
+    if let Some(divisor) = commented_divisor(source, span) {
+        let meant = format!("{text} / {}", divisor.text);
+        let end = source
+            .get(span.end as usize..)
+            .and_then(|rest| rest.find('\n'))
+            .map_or(source.len(), |at| at + span.end as usize);
+        let place = Span::new(span.start as usize, end);
+        let fix = Fix::replacement(format!("write `{meant}`"), place, meant);
+        let note = "`//` begins a comment, and tensors are divided by `/`";
+        let diag = Diag::error(codes::WRONG_KIND, span, message).with_note(note);
+        diags.push(diag.with_fix(Fix { applicability: Applicability::Untried, ..fix }));
+        return;
+    }
     let (note, meant) = match transpose_of(text, rank) {
         Some(operation) if rank.is_some_and(|rank| rank > 2) => {
             (message!("axes are exchanged by `{}`", operation.clone()), operation)
@@ -406,6 +431,10 @@ pub(super) fn report_unknown_op(
     span: Span,
     diags: &mut Diags,
 ) {
+    // The header of a kernel with an error has its own.
+    if file.answered.iter().any(|line| file.symbol_text(line.name) == text) {
+        return;
+    }
     let mut known: Vec<String> = kernels.keys().map(|name| file.symbol_text(*name).to_owned()).collect();
     known.sort_unstable();
     let words = COMMUNICATION_WORDS.iter().map(|(word, _)| *word).chain(["send", "recv", "permute", "alloc"]);

@@ -58,6 +58,7 @@ impl<'a> ProgramReader<'a> {
             self.ops.truncate(before);
             self.poison_targets(&stmt);
             self.program.source.unread.add_text(self.text_with_blocks(stmt.span));
+            self.add_meant_names(stmt.span);
         }
         if let (Some(&first), Some(&last)) = (self.ops.get(before), self.ops.last()) {
             self.tables.statements.note_statement(id, (first, last));
@@ -107,6 +108,20 @@ impl<'a> ProgramReader<'a> {
         source.get(start..end).unwrap_or_default()
     }
 
+    /// The names that the line of a statement with an error declares as it is meant.
+    fn meant_names(&self, span: Span) -> impl Iterator<Item = ast::Symbol> + 'a {
+        let file = self.file;
+        let lines =
+            file.answered.iter().filter(move |line| line.span.start <= span.start && span.start <= line.span.end);
+        lines.map(|line| line.name)
+    }
+
+    /// An output that a line with an error defines is no further error.
+    fn add_meant_names(&mut self, span: Span) {
+        let file = self.file;
+        self.meant_names(span).for_each(|name| self.program.source.unread.add_text(file.strings.get(name)));
+    }
+
     /// Poisons the names that a statement with an error would have declared.
     fn poison_targets(&mut self, stmt: &StatementNode) {
         match stmt.form {
@@ -127,8 +142,11 @@ impl<'a> ProgramReader<'a> {
         }
     }
 
-    /// Poisons the first word: an unparsed statement may have begun with `name =` or `name: type`.
+    /// Poisons the names that a line declares as it is meant, or the first word: an unparsed statement may have begun with
+    /// `name =` or `name: type`.
     fn poison_first_word(&mut self, span: Span) {
+        let meant: Vec<ast::Symbol> = self.meant_names(span).collect();
+        meant.into_iter().for_each(|name| self.poison(NameSyntax { name, span }));
         let Some(text) = self.source.get(span.as_usize_range()) else { return };
         let mut word = first_word(text);
         let mut rest = text[word.len()..].trim_start();

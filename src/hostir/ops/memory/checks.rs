@@ -4,11 +4,11 @@ use super::lowering::index_text;
 use super::sharing::{check_own_memory, element_count, mesh_difference};
 use crate::axes::{logical_axes, stored_position};
 use crate::diag::message;
-use crate::diag::{Diag, Diags, Message, codes};
+use crate::diag::{Applicability, Diag, Diags, Fix, Message, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId, bare_head, domain_text,
-    quoted_argument, quoted_expr, quoted_type, short_expr_text,
+    AttrKey, AttrValue, BinaryOp, Expr, ExprId, MemoryType, OffsetExpr, OpId, Program, TensorId, bare_head,
+    domain_text, quoted_argument, quoted_expr, quoted_type,
 };
 use smallvec::SmallVec;
 
@@ -109,10 +109,7 @@ fn report_wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId
 
 /// `n - 1` for the index -1 of an axis of n elements.
 fn index_from_end(program: &Program, extent: ExprId, index: i64) -> String {
-    match program.exprs().as_int(extent) {
-        Some(extent) => extent.saturating_add(index).to_string(),
-        None => format!("{} - {}", short_expr_text(program, extent), index.unsigned_abs()),
-    }
+    OffsetExpr::of_sum(program, extent, index).short_text(program)
 }
 
 /// V34: a constant index of a select is inside its axis.
@@ -138,15 +135,20 @@ pub(crate) fn check_select_index(program: &Program, id: OpId, diags: &mut Diags)
             Some(extent) => format!("it has {extent} elements, with indices 0 to {}", extent - 1),
             None => "indices count from 0".to_owned(),
         };
-        let note = match position.filter(|_| index < 0 && program.is_hir2()) {
-            Some((tensor, position)) => {
-                let meant = index_from_end(program, domain.extent, index);
-                let part = index_text(&program.tensor_name(tensor), position, &meant);
-                format!("indices count from 0, and none from the end: write `{part}`")
+        let part = position.filter(|_| index < 0 && program.is_hir2()).map(|(tensor, position)| {
+            let meant = index_from_end(program, domain.extent, index);
+            index_text(&program.tensor_name(tensor), position, &meant)
+        });
+        let span = program.op_span(id);
+        let diag = Diag::error(codes::SELECT_INDEX, span, message);
+        diags.push(match part {
+            Some(part) => {
+                let fix = Fix::replacement(format!("write `{part}`"), span, part.clone());
+                diag.with_note(format!("indices count from 0, and none from the end: write `{part}`"))
+                    .with_fix(Fix { applicability: Applicability::Untried, ..fix })
             }
-            None => note,
-        };
-        diags.push(Diag::error(codes::SELECT_INDEX, program.op_span(id), message).with_note(note));
+            None => diag.with_note(note),
+        });
     }
 }
 
