@@ -53,7 +53,13 @@ fn move_into_branch(outline: &Outline<'_>, wait: usize, post: usize) -> Vec<Cand
     let block = outline.statements[post].block;
     let last = outline.last_in_block(block).unwrap_or(post);
     let moved = [last, post].map(|place| TextChange::new(outline).with_moved(wait, Place::After(place)));
-    moved.into_iter().flatten().filter_map(TextChange::into_candidate).collect()
+    let found = moved.into_iter().flatten().filter_map(TextChange::into_candidate);
+    // Another loop may lack the iterations that start the communication.
+    let is_in_loop = outline.up_to_common(post, wait).into_iter().any(|outer| outline.is_loop(outer));
+    match is_in_loop {
+        true => found.map(|candidate| candidate.with_idea(CandidateIdea::Doubtful)).collect(),
+        false => found.collect(),
+    }
 }
 
 /// Candidates that make an array of a handle which a loop starts and which statements outside of it wait for: each
