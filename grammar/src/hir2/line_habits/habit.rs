@@ -36,7 +36,7 @@ impl Habit {
     }
 
     /// The same as a slip of the pen, which no other language has.
-    pub(super) fn as_slip(self) -> Self {
+    pub(super) fn into_slip(self) -> Self {
         Self { code: Code::Unexpected, ..self }
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn kernel_word(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Ha
     let shown = line.pieces[1].place.clone();
     let place = line.pieces[0].place.end..next.place.start;
     let message = "the name of a kernel stands directly after `kernel`";
-    Some(Habit { place: shown, ..Habit::replace_part(line, place, " ", message) }.as_slip())
+    Some(Habit { place: shown, ..Habit::replace_part(line, place, " ", message) }.into_slip())
 }
 
 /// `f(X f32[n])`, `f(f32[n] X)`.
@@ -64,12 +64,14 @@ pub(super) fn parameter_type(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option
     let place = line.pieces[at].place.clone();
     if line.is_name(at - 1) {
         let between = line.pieces[at - 1].place.end..place.start;
-        return Some(Habit { place, ..Habit::replace_part(line, between, ": ", message) }.as_slip());
+        return Some(Habit { place, ..Habit::replace_part(line, between, ": ", message) }.into_slip());
     }
     let close = line.closing(at + 1)?;
     let name = line.pieces.get(close + 1).filter(|_| line.is_name(close + 1))?.place.clone();
     let meant = format!("{}: {}", &line.code[name.clone()], line.span_text(at, close));
-    Some(Habit { place: place.clone(), ..Habit::replace_part(line, place.start..name.end, &meant, message) }.as_slip())
+    Some(
+        Habit { place: place.clone(), ..Habit::replace_part(line, place.start..name.end, &meant, message) }.into_slip(),
+    )
 }
 
 /// `X: tensor<4x8xf32>`.
@@ -93,7 +95,7 @@ pub(super) fn missing_arrow(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<
     let place = line.pieces[close].place.end..line.pieces[at].place.start;
     let shown = line.pieces[at].place.clone();
     let message = "`->` stands between the inputs and the outputs of a program";
-    Some(Habit { place: shown, ..Habit::replace_part(line, place, " -> ", message) }.as_slip())
+    Some(Habit { place: shown, ..Habit::replace_part(line, place, " -> ", message) }.into_slip())
 }
 
 /// `f(..) -> (..) {`.
@@ -137,7 +139,7 @@ pub(super) fn sizes_list(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Hab
     }
     let shown = line.pieces.get(found?)?.place.clone();
     let message = "sizes are written `name=number`, with `,` between them";
-    Some(Habit::rewrite_line(shown, format!("sizes {}", items.join(", ")), message).as_slip())
+    Some(Habit::rewrite_line(shown, format!("sizes {}", items.join(", ")), message).into_slip())
 }
 
 /// `mesh d = [y=a, x=b]`, `mesh d: 0..p`, `mesh d = range(p)`.
@@ -159,7 +161,7 @@ pub(super) fn mesh_line(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habi
         let place = line.pieces[at - 1].place.end..line.pieces[at + 1..].first()?.place.start;
         let shown = line.pieces[at].place.clone();
         let message = "the axes of a mesh are written `name:extent`";
-        return Some(Habit { place: shown, ..Habit::replace_part(line, place, ":", message) }.as_slip());
+        return Some(Habit { place: shown, ..Habit::replace_part(line, place, ":", message) }.into_slip());
     }
     if let Some(changed) = other_device_range(line) {
         return Some(changed);

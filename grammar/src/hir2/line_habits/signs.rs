@@ -40,7 +40,7 @@ pub(super) fn semicolon_between(line: &CodeLine<'_>, _: &LineContext<'_>) -> Opt
     let at = (0..line.pieces.len())
         .find(|&at| line.piece_text(at) == ";" && matches!(bracket_around(line, at), "(" | "["))?;
     let message = "items in brackets are separated by `,`, not by `;`";
-    Some(Habit::replace_part(line, line.pieces[at].place.clone(), ",", message).as_slip())
+    Some(Habit::replace_part(line, line.pieces[at].place.clone(), ",", message).into_slip())
 }
 
 /// `a = 1; b = 2`.
@@ -48,7 +48,7 @@ pub(super) fn several_statements(line: &CodeLine<'_>, _: &LineContext<'_>) -> Op
     let at = line.find_outside(";").filter(|&at| at > 0 && at + 1 < line.pieces.len())?;
     let place = line.pieces[at].place.clone();
     let (first, rest) = (line.code[..place.start].trim_end(), line.code[place.end..].trim_start());
-    Some(Habit::rewrite_line(place, format!("{first}\n{rest}"), "a line has one statement").as_slip())
+    Some(Habit::rewrite_line(place, format!("{first}\n{rest}"), "a line has one statement").into_slip())
 }
 
 /// `S = f32[m, n] = alloc`, `S = f32[m, n]`.
@@ -76,7 +76,7 @@ pub(super) fn missing_comma(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<
     let end = line.pieces[at - 1].place.end;
     let message = format!("a `,` is missing between `{last}` and `{next}`");
     let shown = line.pieces[at].place.clone();
-    Some(Habit { place: shown, ..Habit::replace_part(line, end..end, ",", message) }.as_slip())
+    Some(Habit { place: shown, ..Habit::replace_part(line, end..end, ",", message) }.into_slip())
 }
 
 fn is_number(text: &str) -> bool {
@@ -94,7 +94,7 @@ pub(super) fn misspelt_word(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<
     }
     let near = near_word(word, FIRST_WORDS)?;
     let message = format!("`{word}` begins no statement: did you mean `{near}`?");
-    Some(Habit::replace_part(line, line.pieces[0].place.clone(), near, message).as_slip())
+    Some(Habit::replace_part(line, line.pieces[0].place.clone(), near, message).into_slip())
 }
 
 /// `for i im p:`, `for i in p on stream:`.
@@ -107,13 +107,13 @@ fn misspelt_in_loop(line: &CodeLine<'_>) -> Option<Habit> {
         let message = format!("expected `in`, found `{between}`");
         let place = line.pieces[1].place.end..line.pieces.get(3)?.place.start;
         let shown = line.pieces[2].place.clone();
-        return Some(Habit { place: shown, ..Habit::replace_part(line, place, " in ", message) }.as_slip());
+        return Some(Habit { place: shown, ..Habit::replace_part(line, place, " in ", message) }.into_slip());
     }
     let at = (3..line.pieces.len()).find(|&at| line.piece_text(at - 1) == "on" && line.pieces[at].depth == 0)?;
     let found = line.piece_text(at);
     let is_near = found != "streams" && near_word(found, &["streams"]).is_some();
     let message = format!("the iterations of a loop are on `streams`, not on `{found}`");
-    is_near.then(|| Habit::replace_part(line, line.pieces[at].place.clone(), "streams", message).as_slip())
+    is_near.then(|| Habit::replace_part(line, line.pieces[at].place.clone(), "streams", message).into_slip())
 }
 
 /// `not rank == 0`.

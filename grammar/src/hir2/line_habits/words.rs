@@ -108,7 +108,7 @@ pub(super) fn bare_call(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habi
         let start = line.pieces[operand].place.start;
         let meant = format!("{}({})", &line.code[..line.pieces[word].place.end], &line.code[start..end]);
         let place = line.pieces[word].place.clone();
-        Habit::rewrite_line(place, meant, format!("the operands of `{name}` stand in brackets")).as_slip()
+        Habit::rewrite_line(place, meant, format!("the operands of `{name}` stand in brackets")).into_slip()
     })
 }
 
@@ -130,7 +130,7 @@ pub(super) fn stray_sign(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Hab
     }
     let last = line.pieces.len().checked_sub(1).filter(|&last| line.piece_text(last) == ",")?;
     let message = "a statement ends with its line, without `,`";
-    Some(Habit::replace_part(line, line.pieces[last].place.clone(), "", message).as_slip())
+    Some(Habit::replace_part(line, line.pieces[last].place.clone(), "", message).into_slip())
 }
 
 /// `sync 1, 2`, `wait h, g`.
@@ -143,7 +143,7 @@ pub(super) fn several_operands(line: &CodeLine<'_>, _: &LineContext<'_>) -> Opti
     has_several.then(|| {
         let lines: Vec<String> = items.iter().map(|item| format!("{word} {item}")).collect();
         let place = line.pieces[comma].place.clone();
-        Habit::rewrite_line(place, lines.join("\n"), format!("`{word}` waits for one {what}")).as_slip().as_slip()
+        Habit::rewrite_line(place, lines.join("\n"), format!("`{word}` waits for one {what}")).into_slip().into_slip()
     })
 }
 
