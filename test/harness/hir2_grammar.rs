@@ -21,7 +21,7 @@ fn find_difference(text: &str) -> Option<String> {
 }
 
 fn find_own_difference(text: &str) -> Option<String> {
-    let hand = hir2::parse(text);
+    let hand = hir2::parse_by_grammar(text);
     if hand.errors.iter().any(|error| error.code == hir2::division::DIVISION_CODE) {
         // The grammar does not read comments.
         return None;
@@ -69,7 +69,7 @@ fn programs_of_the_tree_agree() {
     let mut sound = 0;
     for (name, text) in &texts {
         check(name, text);
-        sound += usize::from(hir2::parse(text).errors.is_empty());
+        sound += usize::from(hir2::parse_by_grammar(text).errors.is_empty());
     }
     assert!(sound > 600, "only {sound} of {} texts are without errors", texts.len());
 }
@@ -82,7 +82,7 @@ fn check_damaged(count: u64, seed: u64, damage: fn(&str, &mut Random) -> String)
         let (name, text) = &texts[random.below(texts.len())];
         let damaged = damage(text, &mut random);
         check(name, &damaged);
-        sound += u64::from(hir2::is_hir2(&damaged) && hir2::parse(&damaged).errors.is_empty());
+        sound += u64::from(hir2::is_hir2(&damaged) && hir2::parse_by_grammar(&damaged).errors.is_empty());
     }
     sound
 }

@@ -68,7 +68,7 @@ fn errors_in(files: &[PathBuf], list: &str) -> Vec<String> {
 fn is_accepted(text: &str) -> bool {
     let parts = if text.contains("--split-input-file") { split_input(text) } else { vec![(0, text)] };
     parts.into_iter().all(|(_, part)| match hir2::is_hir2(part) {
-        true => hir2::parse(part).errors.is_empty(),
+        true => hir2::parse_by_grammar(part).errors.is_empty(),
         false => hostir_grammar::parse(part).errors.is_empty(),
     })
 }

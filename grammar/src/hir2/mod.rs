@@ -42,8 +42,21 @@ pub struct Hir2Output {
 }
 
 /// Reads a text in `hir 2`, and the texts that follow it in a bundle. Parsing never fails: the tree holds what could be
-/// read.
+/// read. Lines of other languages are one error each, also those that the grammar accepts, such as `wait 1`.
 pub fn parse(text: &str) -> Hir2Output {
+    let Hir2Output { mut file, mut errors } = parse_by_grammar(text);
+    let library_lines = line_habits::library_lines(text, &file);
+    if !errors.is_empty() || !library_lines.is_empty() {
+        line_habits::answer_habits(text, library_lines, &mut file, &mut errors);
+        // Lines that were read twice, because of an unclosed bracket, change the order.
+        errors.sort_by_key(|error| error.span);
+        file.comments.sort_by_key(|comment| comment.span.start);
+    }
+    Hir2Output { file, errors }
+}
+
+/// The same, with an error only where the grammar (`grammar/reference/src/hir2.lalrpop`) has one.
+pub fn parse_by_grammar(text: &str) -> Hir2Output {
     if text.len() > MAX_TEXT {
         let message = format!("the text has more than {} MiB", MAX_TEXT >> 20);
         let errors = vec![SyntaxError::new(Code::TooLarge, Span::default(), message)];
@@ -62,13 +75,6 @@ pub fn parse(text: &str) -> Hir2Output {
         // Nobody knows what a newer version permits.
         Some(HeadFault::Newer(_)) => errors.retain(|error| error.code == Code::Version.text()),
         Some(HeadFault::Missing(_)) | None => {}
-    }
-    let library_lines = line_habits::library_lines(text, &file);
-    if !errors.is_empty() || !library_lines.is_empty() {
-        line_habits::answer_habits(text, library_lines, &mut file, &mut errors);
-        // Lines that were read twice, because of an unclosed bracket, change the order.
-        errors.sort_by_key(|error| error.span);
-        file.comments.sort_by_key(|comment| comment.span.start);
     }
     Hir2Output { file, errors }
 }

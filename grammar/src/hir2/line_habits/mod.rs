@@ -22,7 +22,7 @@ mod signs;
 mod values;
 mod words;
 
-use super::ast::{AnsweredLine, ExprNode, FileSyntax, StatementNode, StmtForm};
+use super::ast::{AnsweredLine, ExprNode, FileSyntax, ItemSyntax, StatementNode, StmtForm};
 use crate::error::{SyntaxEdit, SyntaxError};
 use crate::span::Span;
 use context::LineContext;
@@ -64,13 +64,14 @@ fn is_other_statement(file: &FileSyntax, stmt: &StatementNode) -> bool {
     }
 }
 
-/// Calls of other libraries, and those of communications and permutations without the keys and the arrow of here.
+/// Calls of other libraries, and those of communications and permutations without the keys and the arrow of here. A
+/// kernel of the file may have the name of one.
 fn is_other_call(file: &FileSyntax, node: ExprNode) -> bool {
     let ExprNode::Call(name, args) = node else { return false };
     let name = file.strings.get(name.name);
     let args = &file.args[args.indices()];
     let plain = args.iter().filter(|arg| arg.key.is_none()).count();
-    match communications::collective_word(name) {
+    let is_other = match communications::collective_word(name) {
         Some(word) if word != name => true,
         Some(_) => plain > 1,
         None if matches!(name, "send" | "recv" | "Set.Permute") => plain > 1,
@@ -78,7 +79,9 @@ fn is_other_call(file: &FileSyntax, node: ExprNode) -> bool {
             args.iter().any(|arg| arg.key.is_some_and(|key| file.strings.get(key.name) == "zero"))
         }
         None => communications::is_library_call(name) || libraries::is_foreign_name(name),
-    }
+    };
+    let is_own = || file.items.iter().flat_map(ItemSyntax::names).any(|own| file.strings.get(own.name) == name);
+    is_other && !is_own()
 }
 
 /// Replaces the errors about lines of other languages by one for each, with the line to write; `lines` are looked at
