@@ -51,6 +51,7 @@ const DOUBT: u32 = 2;
 /// Errors of reading and planning that a slip of a name, an index or a type may cause.
 const OF_TEXT: &[&str] = &[
     codes::MISSING_ARGUMENT,
+    codes::NO_TYPE,
     codes::UNDEFINED_TENSOR,
     codes::OWN_INDEX,
     codes::NO_MESH,
@@ -107,8 +108,11 @@ pub(super) fn explain_by_slip(text: &str, diags: &mut Vec<Diag>, context: &TextC
     let errors = diags.iter().filter(|diag| is_error(diag));
     let is_read = !errors.clone().any(|diag| diag.code.starts_with(OF_READER));
     let is_sure = errors.clone().any(|diag| diag.fixes.iter().any(Fix::is_machine_applicable));
-    if text.len() > MOST_TEXT || !is_read || is_sure || !judge.is_proving() {
+    if text.len() > MOST_TEXT || !is_read || !judge.is_proving() {
         return;
+    }
+    if is_sure {
+        return drop_consequences(text, diags, judge);
     }
     let open: Vec<Diag> = errors.filter(|diag| may_be_slip(diag)).take(MOST_ERRORS).cloned().collect();
     for diag in open {
@@ -123,6 +127,25 @@ pub(super) fn explain_by_slip(text: &str, diags: &mut Vec<Diag>, context: &TextC
         }
         return;
     }
+}
+
+/// Drops the errors that follow from one with a sure fix: the whole text is right with it.
+fn drop_consequences(text: &str, diags: &mut Vec<Diag>, judge: &mut dyn TextJudge) {
+    let is_sure = |diag: &Diag| is_error(diag) && diag.fixes.iter().any(Fix::is_machine_applicable);
+    let Some(at) = diags.iter().position(is_sure) else { return };
+    let others = diags.iter().filter(|diag| is_error(diag)).count() - 1;
+    let changed = diags[at].fixes.iter().find(|fix| fix.is_machine_applicable()).and_then(|fix| fix.apply_to(text));
+    let Some(changed) = changed.filter(|_| others > 0 || may_be_slip(&diags[at])) else { return };
+    let verdict = judge.judge_text(&changed);
+    if count_errors(&verdict.diags) > 0 || verdict.instructions == 0 {
+        return;
+    }
+    retract_words(&mut diags[at], &[text.to_owned(), changed]);
+    let mut number = 0;
+    diags.retain(|diag| {
+        number += 1;
+        number == at + 1 || !is_error(diag)
+    });
 }
 
 /// Puts the changes in the place of what an error proposes.

@@ -34,7 +34,7 @@ pub(super) fn retract_fixes(diag: &mut Diag, refuted: &[usize]) {
 }
 
 /// Words of a clause that proposes code.
-const PROPOSALS: &[&str] = &["write `", "declare `", "send it", "or gather it", "take `"];
+const PROPOSALS: &[&str] = &["write `", "declare `", "send it", "or gather it", "take `", "would fit with `"];
 
 /// The words of a clause that gives no reason: `send it`.
 const LEAST_WORDS: usize = 3;

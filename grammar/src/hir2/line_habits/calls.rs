@@ -79,8 +79,16 @@ fn printed_values(argument: &str) -> Vec<String> {
     vec![argument.to_owned()]
 }
 
-/// `with torch.cuda.stream(1):`
+/// `with torch.cuda.stream(1):`, `with stream 1:`
 pub(super) fn stream_manager(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
+    if line.piece_text(0) == "with" && line.piece_text(1) == "stream" && line.piece_text(2) != "(" {
+        let block = line.code["with".len()..].trim_start();
+        return Some(Habit::rewrite_line(
+            0.."with".len(),
+            block.to_owned(),
+            "a block on a stream begins with `stream`",
+        ));
+    }
     let open = line.find_outside("(").filter(|_| line.piece_text(0) == "with")?;
     let close = line.closing(open)?;
     let stream = line.between(open, close);

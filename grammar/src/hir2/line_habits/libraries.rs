@@ -97,7 +97,9 @@ pub(super) fn module_function(line: &CodeLine<'_>, _: &LineContext<'_>) -> Optio
         (line.piece_text(open) == "(" && MODULES.contains(&module)).then_some((open, first, *function))
     })?;
     let arguments = split_items(line.between(open, line.closing(open)?));
-    let is_plain = arguments.iter().all(|item| !item.contains('=') || item.contains("=="));
+    // Of one operand they are reductions.
+    let is_reduction = ["max", "min"].contains(&function) && arguments.len() == 1;
+    let is_plain = arguments.iter().all(|item| !item.contains('=') || item.contains("==")) && !is_reduction;
     let place = line.pieces[first].place.start..line.pieces[open - 1].place.end;
     let message = format!("functions have no module: `{}` is `{function}` here", &line.code[place.clone()]);
     is_plain.then(|| Habit::replace_part(line, place, function, message))

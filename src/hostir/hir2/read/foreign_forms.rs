@@ -16,6 +16,17 @@ use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, Target
 /// Fields that say how many elements a tensor has, or how many along an axis.
 const EXTENT_FIELDS: &[&str] = &["shape", "size", "sizes", "numel", "nelement", "nbytes", "ndim", "len", "length"];
 
+/// A call that reduces a tensor in other languages.
+struct ReductionCall<'a> {
+    function: &'a str,
+    /// True if it is a method of the tensor.
+    is_method: bool,
+    operand: &'a str,
+    tensor: TensorId,
+    /// The axis that is given, from the end if it is negative.
+    axis: Option<i64>,
+}
+
 impl ProgramReader<'_> {
     fn source_text(&self, span: Span) -> &str {
         self.source.get(span.as_usize_range()).unwrap_or_default()
@@ -133,33 +144,18 @@ impl ProgramReader<'_> {
         true
     }
 
-    /// `S = E.sum(dim=1)`: a reduction as the method of a tensor. Returns false for all others.
-    pub(super) fn report_reduction_method(&mut self, target: &TargetSyntax, name: NameSyntax, args: NodeRange) -> bool {
-        let text = self.file.symbol_text(name.name);
-        let Some((operand, method)) = text.rsplit_once('.') else { return false };
-        let Some((op, init)) = reduction_of_method(method) else { return false };
-        let Some(tensor) = self.tensor_named(operand) else { return false };
-        let declared = declared_type_text(&self.program, tensor);
-        let Some((dtype, axes)) = declared.strip_suffix(']').and_then(|rest| rest.split_once('[')) else {
-            return false;
-        };
-        let axes: Vec<&str> = axes.split(", ").filter(|axis| !axis.starts_with("r.")).collect();
-        let arg = self.file.args[args.indices()].first().map(|arg| self.source_text(self.file.expr_span(arg.value)));
-        let chosen =
-            arg.and_then(|arg| arg.parse::<i64>().ok()).map(|at| at.rem_euclid(axes.len().max(1) as i64) as usize);
-        let reduced = |(at, axis): (usize, &&str)| match chosen.is_none_or(|chosen| chosen == at) && !axis.contains(':')
-        {
-            true => format!("r.{axis}"),
-            false => (*axis).to_owned(),
-        };
-        let axes: Vec<String> = axes.iter().enumerate().map(reduced).collect();
-        let result = self.source_text(self.file.expr_span(target.value));
-        let statement =
-            format!("{result}: {dtype}[{}] = reduction({operand}, op={op}, init={dtype}({init}))", axes.join(", "));
+    /// `S = E.sum(dim=1)`, `S = sum(E, axis=1)`: a reduction as the method of a tensor or as a function. Returns false for
+    /// all others.
+    pub(super) fn report_reduction_call(&mut self, target: &TargetSyntax, name: NameSyntax, args: NodeRange) -> bool {
+        let Some(call) = self.reduction_call(name, args) else { return false };
+        let Some(statement) = self.reduction_statement(target, &call) else { return false };
         let start = self.file.expr_span(target.value).start;
         let last = self.file.args[args.indices()].last().map_or(name.span.end, |arg| arg.span.end);
         let close = self.source.get(last as usize..).and_then(|rest| rest.find(')')).map(|at| last + at as u32 + 1);
-        let message = format!("a tensor has no function `{method}`: its reductions are an op");
+        let message = match call.is_method {
+            true => format!("a tensor has no function `{}`: its reductions are an op", call.function),
+            false => format!("there is no function `{}`: reductions are an op", call.function),
+        };
         let diag = Diag::error(codes::UNKNOWN_FUNCTION, name.span, message);
         let is_plain = target.ty.is_none() && matches!(*self.file.expr(target.value), ExprNode::Name(_));
         self.diags.push(match close.filter(|_| is_plain) {
@@ -170,6 +166,51 @@ impl ProgramReader<'_> {
             None => diag.with_note(format!("sums are written as in `{statement}`")),
         });
         true
+    }
+
+    /// The reduction that a call is in other languages.
+    fn reduction_call(&self, name: NameSyntax, args: NodeRange) -> Option<ReductionCall<'_>> {
+        let text = self.file.symbol_text(name.name);
+        let args = &self.file.args[args.indices()];
+        let (owner, function) = text.rsplit_once('.').unwrap_or(("", text));
+        reduction_of_method(function)?;
+        let own = Some(owner).filter(|owner| self.tensor_named(owner).is_some());
+        // `max(A, B)` is the larger one of two.
+        let may_compare = own.is_none() && matches!(function, "max" | "min");
+        if may_compare && args.len() > 1 && args.iter().all(|arg| arg.key.is_none()) {
+            return None;
+        }
+        let mut values = args.iter().filter(|arg| !self.is_kept_axes(arg));
+        let operand = own.or_else(|| Some(self.source_text(values.next()?.span)))?;
+        let tensor = self.tensor_named(operand)?;
+        let axis = match values.next().map(|arg| self.source_text(self.file.expr_span(arg.value))) {
+            Some(axis) => Some(axis.trim_matches(['[', ']', '(', ')', ',']).parse().ok()?),
+            None => None,
+        };
+        Some(ReductionCall { function, is_method: own.is_some(), operand, tensor, axis })
+    }
+
+    /// Returns true for `keepdim=True`.
+    fn is_kept_axes(&self, arg: &ArgNode) -> bool {
+        arg.key.is_some_and(|key| self.file.symbol_text(key.name).starts_with("keepdim"))
+    }
+
+    /// The statement here for such a call.
+    fn reduction_statement(&self, target: &TargetSyntax, call: &ReductionCall<'_>) -> Option<String> {
+        let (op, init) = reduction_of_method(call.function)?;
+        let declared = declared_type_text(&self.program, call.tensor);
+        let (dtype, axes) = declared.strip_suffix(']')?.split_once('[')?;
+        let axes: Vec<&str> = axes.split(", ").filter(|axis| !axis.starts_with("r.")).collect();
+        let chosen = call.axis.map(|at| at.rem_euclid(axes.len().max(1) as i64) as usize);
+        let reduced = |(at, axis): (usize, &&str)| match chosen.is_none_or(|chosen| chosen == at) && !axis.contains(':')
+        {
+            true => format!("r.{axis}"),
+            false => (*axis).to_owned(),
+        };
+        let axes: Vec<String> = axes.iter().enumerate().map(reduced).collect();
+        let result = self.source_text(self.file.expr_span(target.value));
+        let (axes, operand) = (axes.join(", "), call.operand);
+        Some(format!("{result}: {dtype}[{axes}] = reduction({operand}, op={op}, init={dtype}({init}))"))
     }
 
     /// The tensor of a name in the scope.

@@ -128,7 +128,10 @@ impl<'a> ProgramReader<'a> {
             StmtForm::Assign { targets, .. } => self.poison_target_names(targets),
             StmtForm::Launch(at) => self.poison_launch(at),
             StmtForm::Declare(name, _) => self.poison(name),
-            StmtForm::Error => self.poison_first_word(stmt.span),
+            StmtForm::Error => {
+                self.poison_first_word(stmt.span);
+                self.poison_block(stmt.span);
+            }
             _ => {}
         }
     }
@@ -162,6 +165,17 @@ impl<'a> ProgramReader<'a> {
         let targets = text.split('=').next().filter(|_| rest.starts_with(',')).unwrap_or_default();
         for target in targets.split(',').map(str::trim) {
             if let Some(name) = self.file.strings.find_symbol(target).filter(|_| is_identifier(target)) {
+                self.poison(NameSyntax { name, span });
+            }
+        }
+    }
+
+    /// Poisons the names that the lines below a header with an error declare: its block is not read.
+    fn poison_block(&mut self, span: Span) {
+        for line in self.text_with_blocks(span).lines().skip(1) {
+            let word = first_word(line.trim_start());
+            let rest = line.trim_start()[word.len()..].trim_start();
+            if let Some(name) = self.file.strings.find_symbol(word).filter(|_| rest.starts_with(['=', ':'])) {
                 self.poison(NameSyntax { name, span });
             }
         }
@@ -237,7 +251,7 @@ impl<'a> ProgramReader<'a> {
             return self.read_call(name, args, std::slice::from_ref(target), span);
         }
         if let ExprNode::Call(name, args) = *self.file.expr(value)
-            && (self.report_allocation_call(target, name, args) || self.report_reduction_method(target, name, args))
+            && (self.report_allocation_call(target, name, args) || self.report_reduction_call(target, name, args))
         {
             return None;
         }

@@ -290,7 +290,7 @@ impl SizeSolver<'_> {
             )
         } else if a == b && !more {
             format!("{types}: elements are multiplied by `{x} * {x}`")
-        } else if self.are_alike(left[1], right[1]) && more {
+        } else if self.are_alike(left[1], right[1]) && (more || !self.is_matrix(b)) {
             format!("{types}: is {y} transposed? `Set.Permute` exchanges its axes")
         } else if self.are_alike(left[1], right[1]) {
             format!("{types}: is {y} transposed? `linear({x}, {y})` takes its second operand so")
@@ -348,6 +348,11 @@ impl SizeSolver<'_> {
         let stored: Vec<u32> = axes.filter(|(axis, _)| !axis.is_reduction()).map(|(_, index)| index).collect();
         let [.., one, other] = stored[..] else { return None };
         Some([(tensor, one), (tensor, other)])
+    }
+
+    /// Returns true if a tensor has two axes that are stored.
+    fn is_matrix(&self, tensor: TensorId) -> bool {
+        self.axes.axes_of(tensor).iter().filter(|axis| !axis.is_reduction()).count() == 2
     }
 
     /// Returns true if two axes have one extent in the text, or one size.
