@@ -285,7 +285,9 @@ impl<'t> SlipContext<'t> {
         let root = &code[part.clone()];
         let shifted = [" + 1", " - 1"].iter().filter_map(|shift| root.strip_suffix(shift));
         found.extend(shifted.map(|root| PartChange::new(part.clone(), root, 0)));
-        if [codes::ROOT, codes::TEAM].contains(&self.code) && root.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        if [codes::ROOT, codes::TEAM].contains(&self.code)
+            && root.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        {
             // The number of ranks, where the last one is meant.
             found.push(PartChange::new(part.clone(), format!("{root} - 1"), 0));
         }
