@@ -3,6 +3,7 @@
 
 use super::consistency::may_be_slip;
 use super::lines::{indent_width, line_number, outer_lines};
+use super::own_handles::name_second;
 use super::refuted::retract_fixes;
 use crate::diag::{Applicability, Diag, Fix, PartKind, Span, codes, nearest_candidate};
 use crate::hir2::is_hir2;
@@ -32,6 +33,9 @@ const OF_MISSING_MESHES: &[&str] = &[codes::NO_MESH, codes::MISSING_ARGUMENT];
 /// Errors about names that nothing declares.
 const OF_NAMES: &[&str] = &[codes::UNDEFINED_TENSOR, codes::UNKNOWN_SCALAR, codes::UNKNOWN_HANDLE];
 
+/// Errors about communications with one name.
+const OF_HANDLES: &[&str] = &[codes::DUPLICATE_NUMBER];
+
 /// The names of a text in `hir 2`.
 pub(super) struct TextContext<'t> {
     text: &'t str,
@@ -41,7 +45,7 @@ pub(super) struct TextContext<'t> {
 impl<'t> TextContext<'t> {
     /// The names of a text; `None` if it is in the printed form, or no diagnostic needs them.
     pub(super) fn for_diags(text: &'t str, diags: &[Diag], options: &ReadOptions) -> Option<Self> {
-        let wanted = [OF_AXES, OF_STEPS, OF_MESHES, OF_MISSING_MESHES, OF_NAMES].concat();
+        let wanted = [OF_AXES, OF_STEPS, OF_MESHES, OF_MISSING_MESHES, OF_NAMES, OF_HANDLES].concat();
         if !is_hir2(text) || !diags.iter().any(|diag| wanted.contains(&diag.code) || may_be_slip(diag)) {
             return None;
         }
@@ -57,13 +61,18 @@ impl<'t> TextContext<'t> {
         &self.table
     }
 
-    /// Proposes names that are written and nothing uses in the place of one that is missing, and the missing name for
-    /// communications without one.
+    /// Proposes names that are written and nothing uses in the place of one that is missing, the missing name for
+    /// communications without one, and a new one for the second of two with one name.
     pub(super) fn propose_names(&self, diag: &mut Diag) {
         let Some(place) = diag.primary.as_ref().map(|label| label.span) else { return };
         let names_tensor = diag.message.parts().iter().any(|part| part.kind == PartKind::Tensor);
         if OF_MISSING_MESHES.contains(&diag.code) && (names_tensor || diag.code == codes::NO_MESH) {
             diag.fixes.extend(self.head_with_mesh(place));
+        }
+        if OF_HANDLES.contains(&diag.code) {
+            let mut handles = self.table.symbols().iter().filter(|symbol| symbol.kind == SymbolKind::Handle);
+            let shared = handles.find(|symbol| symbol.places.iter().any(|other| other.start == place.start));
+            diag.fixes.extend(shared.and_then(|symbol| name_second(self.text, diag, &symbol.places)));
         }
         if !OF_NAMES.contains(&diag.code) {
             return;

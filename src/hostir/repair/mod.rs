@@ -20,6 +20,7 @@ mod memory_candidates;
 mod near_edits;
 mod order_candidates;
 mod outline;
+mod own_handles;
 mod poison;
 mod posts;
 mod range_candidates;

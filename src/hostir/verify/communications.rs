@@ -86,6 +86,9 @@ fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2
                     name,
                     name
                 ),
+                false if is_in_one_block(program, [first, second]) => {
+                    message!("one statement starts `{}`: give each a name and a `wait` of its own", name)
+                }
                 false => {
                     "give each its own name, and wait for it in the branch that starts it, `if c: wait send(..)`".into()
                 }
@@ -101,6 +104,12 @@ fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2
             .with_label(program.op_span(first), "the first one is here")
             .with_note(note),
     );
+}
+
+/// Whether two ops stand in one block.
+fn is_in_one_block(program: &Program, both: [OpId; 2]) -> bool {
+    let mut blocks = program.blocks.ids();
+    blocks.any(|block| both.iter().all(|op| program.block(block).ops.contains(op)))
 }
 
 /// Whether a loop holds the second of two ops and not the first.

@@ -37,6 +37,7 @@ const OTHER_TEXTS: &[(&str, &str)] = &[
     ("src/hostir/repair/type_slips.rs", "changes types in the text of a program"),
     ("src/hostir/repair/usage.rs", "finds names in the text of a program"),
     ("src/hostir/repair/near_edits.rs", "changes loops, branches and calls in the text of a program"),
+    ("src/hostir/repair/own_handles.rs", "finds waits in the text of a program"),
     ("src/hostir/repair/posts.rs", "finds communications in the text of a program"),
     ("src/hostir/repair/refuted.rs", "takes the first choice out of notes that give two"),
     ("src/hostir/repair/statement_text.rs", "looks for a free stream in the text of a program"),
