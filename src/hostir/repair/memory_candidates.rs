@@ -1,7 +1,7 @@
 //! Candidates about memory, and about removable statements.
 
 use super::outline::{Outline, Place, stream_text};
-use super::text_change::{Candidate, TextChange};
+use super::text_change::{Candidate, CandidateIdea, TextChange};
 use crate::ir::{AttrKey, BlockId, TensorId, Value};
 
 /// Deletes a statement that orders nothing.
@@ -182,7 +182,8 @@ fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Optio
     change.described("move", format!("the ALLOCATE of {name} into the loop")).into_candidate()
 }
 
-/// Candidates for a sum with uninitialised memory: the memory starts as zeros.
+/// Candidates for a sum with uninitialised memory: the memory starts as zeros. Another first value may be meant, which
+/// the text lacks.
 pub(super) fn clear_sum(outline: &Outline<'_>, reader: usize) -> Vec<Candidate> {
     let added: Vec<TensorId> = added_tensors(outline, reader).into_iter().map(|tensor| outline.owner(tensor)).collect();
     let mut sums = outline.op(reader).output_tensors().map(|tensor| outline.owner(tensor));
@@ -191,7 +192,8 @@ pub(super) fn clear_sum(outline: &Outline<'_>, reader: usize) -> Vec<Candidate> 
     let of_sum = allocations.filter(|&at| outline.op(at).output_tensors().any(|tensor| tensor == sum));
     let changes =
         of_sum.filter_map(|at| TextChange::new(outline).with_changed(at, "zero_init=false", "zero_init=true"));
-    changes.filter_map(TextChange::into_candidate).collect()
+    let changed = changes.filter_map(TextChange::into_candidate);
+    changed.map(|candidate| candidate.with_idea(CandidateIdea::Doubtful)).collect()
 }
 
 /// The operands of a statement whose elements are added.

@@ -295,7 +295,8 @@ impl<'a> RepairSearch<'a> {
             let rest = self.find_change(trial, &first.text, &next, steps)?;
             let edits = line_edits(self.text, &rest.text);
             let message = format!("{}, and {}", first.message, rest.message);
-            Some(TriedChange { message, edits, steps: rest.steps + 1, ..rest })
+            let is_doubtful = rest.is_doubtful || first.idea == CandidateIdea::Doubtful;
+            Some(TriedChange { message, edits, steps: rest.steps + 1, is_doubtful, ..rest })
         })
     }
 
@@ -403,7 +404,7 @@ pub(super) fn count_errors(diags: &[Diag]) -> usize {
 }
 
 impl From<Candidate> for TriedChange {
-    fn from(Candidate { text, edits, message, .. }: Candidate) -> Self {
-        Self { text, edits, message, steps: 1, is_doubtful: false, price: None }
+    fn from(Candidate { text, edits, message, idea }: Candidate) -> Self {
+        Self { text, edits, message, steps: 1, is_doubtful: idea == CandidateIdea::Doubtful, price: None }
     }
 }

@@ -259,7 +259,8 @@ fn advise_first_write(program: &Program, diag: &mut Diag) {
     let note = rooted_note(program, writer).filter(|_| writers.len() == 1);
     let note = note
         .or_else(|| own_slice_note(program, read, &place))
-        .or_else(|| other_path_note(program, [reader, writer], base).filter(|_| writers.len() == 1));
+        .or_else(|| other_path_note(program, [reader, writer], base).filter(|_| writers.len() == 1))
+        .or_else(|| before_loop_note(program, reader, read, &place));
     diag.notes.extend(note);
     if diag.labels.is_empty() && writer != reader {
         let span = program.op_span(writer);
@@ -288,6 +289,61 @@ fn own_slice_note(program: &Program, read: &str, place: &UnwrittenPlace) -> Opti
         )
         .into(),
     )
+}
+
+/// The part that a loop reads before its first iteration has written one: that of the step before, or a sum.
+fn before_loop_note(program: &Program, reader: OpId, read: &str, place: &UnwrittenPlace) -> Option<Message> {
+    let base = base_name(read);
+    let of_memory = loops_of_memory(program, base);
+    let loops = enclosing_ops(program, reader).into_iter().filter(|around| !of_memory.contains(around));
+    let is_sum = program.op(reader).output_tensors().any(|tensor| program.tensor_name(tensor) == read);
+    let writers = writers_of(program, base).into_iter();
+    let mut written = writers.flat_map(|writer| program.op(writer).output_tensors());
+    if !is_sum && written.any(|tensor| program.tensor_name(tensor) == read) {
+        return None;
+    }
+    let loops = loops.filter(|around| program.op(around.op).kind.is_loop());
+    let indices = loops.filter_map(|around| program.op(around.op).expr_attr(AttrKey::Index));
+    let indices: Vec<String> = indices.map(|index| short_expr_text(program, index)).collect();
+    if is_sum {
+        // The sum goes over the loops whose index it does not have.
+        let around = indices.iter().rposition(|index| !has_word(read, index))?;
+        let index = &indices[around];
+        let part = if indices[..around].iter().any(|inner| has_word(read, inner)) { base } else { read };
+        let note =
+            format!("`{part}` goes on from step to step of the loop of `{index}`: give it a value before the loop");
+        return Some(note.into());
+    }
+    let index = indices.iter().find(|index| has_word(read, index))?;
+    let part = first_part(read, index, &place.first)?;
+    Some(format!("the loop of `{index}` reads `{part}` first: write that before the loop").into())
+}
+
+/// The loops and branches around the statement that gives a tensor its memory.
+fn loops_of_memory(program: &Program, base: &str) -> Vec<EnclosingOp> {
+    let mut found = Vec::new();
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        let mut allocated = op.output_tensors().filter(|_| op.kind.is_allocation());
+        if allocated.any(|tensor| program.tensor_name(tensor) == base) {
+            found.extend(enclosing_ops(program, id));
+        }
+    });
+    found
+}
+
+/// The part of a tensor in the first step of a loop, `Y[0]` of `Y[i - 1]`, by the place of an element of it.
+fn first_part(read: &str, index: &str, element: &str) -> Option<String> {
+    let [(base, items), (_, numbers)] = [read.split_once('[')?, element.split_once('[')?];
+    let [items, numbers] = [items, numbers].map(|list| list.trim_end_matches(']').split(", "));
+    let parts: Vec<&str> =
+        items.zip(numbers).map(|(item, number)| if has_word(item, index) { number } else { item }).collect();
+    Some(format!("{base}[{}]", parts.join(", ")))
+}
+
+/// Returns true if a text has a word.
+fn has_word(text: &str, word: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|found| found == word)
 }
 
 /// The only input with an axis over devices that no statement reads.
