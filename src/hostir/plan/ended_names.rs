@@ -28,14 +28,23 @@ impl PlanBuilder<'_> {
         self.plan.buffers[buffer].tensor == owner && self.tensors.reference_count(buffer) > 0
     }
 
-    /// The error for a use of a tensor that a Deallocate has freed in an earlier iteration.
+    /// The error for a read of a tensor that a Deallocate has freed in an earlier iteration.
     pub(super) fn freed_error(&self, tensor: TensorId) -> Option<Diag> {
+        self.freed_error_of(tensor, "has no value here: its memory was")
+    }
+
+    /// The error for a communication into a tensor that a Deallocate has freed in an earlier iteration.
+    pub(crate) fn freed_output_error(&self, tensor: TensorId) -> Option<Diag> {
+        self.freed_error_of(tensor, "has no memory to receive into: it was")
+    }
+
+    fn freed_error_of(&self, tensor: TensorId, lack: &str) -> Option<Diag> {
         let end = self.tensors.ended_name(self.program.memory_tensor(tensor))?;
         let name = self.quoted_tensor(tensor);
         let when: Vec<String> =
             end.indices.iter().map(|(index, value)| format!("{}={value}", self.program.name(*index))).collect();
         let when = if when.is_empty() { String::new() } else { format!(" at {}", when.join(", ")) };
-        let message = message!("{} has no value here: its memory was freed{}", name, when);
+        let message = message!("{} {} freed{}", name, lack, when);
         Some(
             self.error_here(codes::NO_MEMORY_HERE, message)
                 .with_label(self.program.op_span(end.op), message!("{} is freed here{}", name, when))

@@ -2,7 +2,7 @@
 
 use super::agreement_candidates::{make_agree, team_of_members};
 use super::element_candidates::match_elements;
-use super::memory_candidates::{clear_sum, delete_waste, free_later, keep_private};
+use super::memory_candidates::{clear_sum, delete_waste, free_after_loops, free_later, keep_private};
 use super::order_candidates::{join_end, order_pair};
 use super::outline::Outline;
 use super::range_candidates::whole_ranges;
@@ -90,7 +90,11 @@ fn statement_candidates(outline: &Outline<'_>, code: &str, primary: usize, other
         }
         codes::UNWRITTEN_OUTPUT if outline.kind(primary).is_deallocation() => delete_waste(outline, primary),
         codes::UNWRITTEN_OUTPUT => whole_ranges(outline, primary),
-        codes::NO_MEMORY_HERE => allocate_output(outline, primary),
+        codes::NO_MEMORY_HERE => {
+            let mut found = free_after_loops(outline, primary, others);
+            found.extend(allocate_output(outline, primary));
+            found
+        }
         codes::DEADLOCK | codes::DISAGREEMENT | codes::POST_ORDER => make_agree(outline, primary, others),
         _ => Vec::new(),
     }

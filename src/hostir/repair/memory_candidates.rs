@@ -61,6 +61,19 @@ pub(super) fn free_later(outline: &Outline<'_>, user: usize, others: &[usize]) -
     found
 }
 
+/// Candidates for a use of what a Deallocate of an earlier iteration has ended: it moves after the loop, or is deleted.
+pub(super) fn free_after_loops(outline: &Outline<'_>, user: usize, others: &[usize]) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for &free in others.iter().filter(|&&other| outline.kind(other).is_deallocation()) {
+        for around in outline.common_loops(user, free) {
+            let moved = TextChange::new(outline).with_moved(free, Place::After(around));
+            found.extend(moved.and_then(TextChange::into_candidate));
+        }
+        found.extend(delete_waste(outline, free));
+    }
+    found
+}
+
 /// Gives each iteration memory of its own.
 pub(super) fn keep_private(outline: &Outline<'_>, allocation: usize) -> Vec<Candidate> {
     let text = outline.statement_text(allocation);

@@ -94,7 +94,7 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
         if let Some(error) = cx.ended_error(tensor) {
             return Err(error);
         }
-        return Err(no_memory_error(cx, tensor));
+        return Err(cx.freed_output_error(tensor).unwrap_or_else(|| no_memory_error(cx, tensor)));
     };
     contiguous_view(cx, tensor, &view)
 }
