@@ -1,13 +1,13 @@
 //! Candidates for ranks that do not agree: deadlocks, and communications whose sides or orders differ.
 
 use super::group_candidates::{group_messages, start_earlier};
-use super::outline::Outline;
+use super::outline::{Outline, Place};
 use super::range_candidates::equal_ranges;
 use super::rank_condition::condition_of_rank_0;
 use super::text_change::{Candidate, CandidateIdea, TextChange};
-use super::unwritten_candidates::move_with_slices;
-use super::wait_candidates::posts_of_wait;
-use crate::ir::{AttrKey, ChildPeer, ExprId, NeighbourTeam, Program, ShiftedPeer, expr_text};
+use super::wait_candidates::{posts_of_wait, waits_of};
+use crate::hir2::defaults::is_host_select;
+use crate::ir::{AttrKey, ChildPeer, ExprId, NeighbourTeam, Program, ShiftedPeer, TensorId, expr_text};
 
 /// The arguments that the sides of a communication give alike. Those that are guesses decide what is computed.
 const COMMON_ARGUMENTS: &[(&str, CandidateIdea)] = &[
@@ -107,9 +107,7 @@ pub(super) fn team_of_members(outline: &Outline<'_>, post: usize, members: &[i64
 /// Candidates that start a communication in all steps of a loop, of which a branch leaves some out.
 fn start_in_all_steps(outline: &Outline<'_>, post: usize) -> Option<Candidate> {
     let branch = outline.statements[post].parent.filter(|&outer| outline.kind(outer).is_branch())?;
-    let op = outline.op(branch);
-    let has_choice = op.blocks.iter().skip(1).any(|&block| !outline.program.block(block).ops.is_empty());
-    if has_choice || condition_of_rank_0(outline.program, op).is_some() {
+    if has_other_path(outline, post) || condition_of_rank_0(outline.program, outline.op(branch)).is_some() {
         return None;
     }
     Some(TextChange::new(outline).with_unwrapped(branch)?.into_candidate()?.with_idea(CandidateIdea::Doubtful))
@@ -158,20 +156,41 @@ fn argument_text<'t>(statement: &'t str, word: &str) -> Option<&'t str> {
     statement.get(start..start + end?.0)
 }
 
-/// The candidates that let all ranks start the collective of a branch which only some of them take: before the branch,
-/// or with all that it holds.
+/// The candidates that let all ranks start the collective of a branch which only some of them take: before the branch or
+/// after it, or with all that it holds.
 fn start_on_all(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
     let branch = outline.statements[post].parent.filter(|&outer| outline.kind(outer).is_branch());
     let Some(branch) = branch else { return Vec::new() };
     let op = outline.op(branch);
-    let has_choice = op.blocks.iter().skip(1).any(|&block| !outline.program.block(block).ops.is_empty());
-    let is_wanted = !has_choice && !outline.kind(post).is_message() && !is_started_elsewhere(outline, post);
+    let is_wanted = !outline.kind(post).is_message() && !is_started_elsewhere(outline, post);
     if !is_wanted || condition_of_rank_0(outline.program, op).is_none() {
         return Vec::new();
     }
-    let moved = move_with_slices(outline, post, branch);
-    let whole = TextChange::new(outline).with_unwrapped(branch);
-    moved.into_iter().chain(whole).filter_map(TextChange::into_candidate).collect()
+    let moved = [Place::Before(branch), Place::After(branch)].map(|place| move_out(outline, post, branch, place));
+    let has_choice = has_other_path(outline, post);
+    let whole = TextChange::new(outline).with_unwrapped(branch).filter(|_| !has_choice);
+    moved.into_iter().flatten().chain(whole).filter_map(TextChange::into_candidate).collect()
+}
+
+/// Returns true if the branch around a statement has an `else`.
+pub(super) fn has_other_path(outline: &Outline<'_>, statement: usize) -> bool {
+    let branch = outline.statements[statement].parent.filter(|&outer| outline.kind(outer).is_branch());
+    branch.is_some_and(|branch| {
+        let mut others = outline.op(branch).blocks.iter().skip(1);
+        others.any(|&block| !outline.program.block(block).ops.is_empty())
+    })
+}
+
+/// Moves a collective out of a branch, with the slices that it uses and its Waits there.
+fn move_out<'o, 'a>(outline: &'o Outline<'a>, post: usize, branch: usize, place: Place) -> Option<TextChange<'o, 'a>> {
+    let used: Vec<TensorId> = outline.op(post).all_tensors().collect();
+    let slices = (branch + 1..post).filter(|&at| {
+        is_host_select(outline.kind(at)) && outline.op(at).output_tensors().all(|part| used.contains(&part))
+    });
+    let number = outline.op(post).number()?;
+    let waits = waits_of(outline, number).filter(|&wait| wait < outline.statements[branch].next);
+    let moved: Vec<usize> = slices.chain([post]).chain(waits).collect();
+    moved.into_iter().try_fold(TextChange::new(outline), |change, at| change.with_moved(at, place))
 }
 
 /// Returns true if another communication has the same results: other ranks start it in another branch.

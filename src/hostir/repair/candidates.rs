@@ -1,6 +1,6 @@
 //! Candidates of a repair: changed texts, the likeliest first.
 
-use super::agreement_candidates::{make_agree, team_of_members};
+use super::agreement_candidates::{has_other_path, make_agree, team_of_members};
 use super::element_candidates::match_elements;
 use super::memory_candidates::{clear_sum, delete_waste, free_after_loops, free_later, keep_private};
 use super::order_candidates::{join_end, order_pair};
@@ -64,9 +64,13 @@ pub(super) fn list_candidates(text: &str, diag: &Diag, ops: OpRegistry) -> Vec<C
         primaries.clone_from(&others);
     }
     for primary in primaries {
-        found.extend(statement_candidates(&outline, diag.code, primary, &others));
         let members = diag.started_members().unwrap_or_default();
-        found.extend(team_of_members(&outline, primary, members));
+        let team = team_of_members(&outline, primary, members);
+        // Ranks that do something else instead are hardly members.
+        let (team, other_team) = if has_other_path(&outline, primary) { (team, None) } else { (None, team) };
+        found.extend(team);
+        found.extend(statement_candidates(&outline, diag.code, primary, &others));
+        found.extend(other_team);
     }
     remove_repeated(&mut found);
     found

@@ -198,15 +198,29 @@ fn quote_lines(lines: &[&str]) -> String {
     quoted.join(" and ")
 }
 
+/// Removes the two lines that stand on one now, `if c:` and its last statement; returns false if there are none.
+fn takes_joined(gone: &mut Vec<&str>, line: &str) -> bool {
+    let Some((head, statement)) = line.split_once(": ") else { return false };
+    let place_of = |wanted: &str| gone.iter().position(|other| *other == wanted);
+    let Some((first, second)) = place_of(&format!("{head}:")).zip(place_of(statement)) else { return false };
+    let is_joined = gone.len() > 2 && first < second;
+    if is_joined {
+        gone.remove(second);
+        gone.remove(first);
+    }
+    is_joined
+}
+
 /// ``insert `sync 0` ``, ``delete `wait h` ``, or both.
 fn describe_edits(text: &str, edits: &[TextEdit]) -> String {
     let rows = list_edited(text, edits);
-    let [gone, come] = ['-', '+'].map(|sign| {
+    let [mut gone, mut come] = ['-', '+'].map(|sign| {
         let lines = code_lines(&rows, sign);
         // The version that the change needs is a part of it, and says nothing about it.
         let without_version: Vec<&str> = lines.iter().copied().filter(|line| !is_hir2(line)).collect();
         if without_version.is_empty() { lines } else { without_version }
     });
+    come.retain(|line| !takes_joined(&mut gone, line));
     let moved: Vec<&str> = come.iter().copied().filter(|line| gone.contains(line)).collect();
     match (gone.is_empty(), come.is_empty()) {
         (true, _) => format!("insert {}", quote_lines(&come)),

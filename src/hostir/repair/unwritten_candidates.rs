@@ -34,11 +34,7 @@ pub(super) fn write_first(outline: &Outline<'_>, reader: usize) -> Vec<Candidate
 }
 
 /// Moves a statement, with the slices in front of it that it uses and its Wait, before another one.
-pub(super) fn move_with_slices<'o, 'a>(
-    outline: &'o Outline<'a>,
-    moved: usize,
-    place: usize,
-) -> Option<TextChange<'o, 'a>> {
+fn move_with_slices<'o, 'a>(outline: &'o Outline<'a>, moved: usize, place: usize) -> Option<TextChange<'o, 'a>> {
     let used: Vec<TensorId> = outline.op(moved).all_tensors().collect();
     let slices = (place + 1..moved).filter(|&at| {
         is_host_select(outline.kind(at)) && outline.op(at).output_tensors().all(|part| used.contains(&part))

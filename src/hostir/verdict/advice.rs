@@ -2,13 +2,16 @@
 
 use super::output_advice::{advise_output, rooted_note};
 use super::tensor_writers::{base_name, writers_of};
-use crate::diag::{Cause, CountMismatch, Diag, DiagLabel, Message, UnwrittenPlace, codes};
+use crate::diag::{Cause, CountMismatch, Diag, DiagLabel, Message, Span, UnwrittenPlace, codes};
 use crate::hir2::defaults::is_host_select;
 use crate::ir::{
     AttrKey, BinaryOp, ChildPeer, EnclosingOp, Expr, ExprId, NeighbourTeam, OpId, Program, RankScalars, ShiftedPeer,
-    TensorId, branch_condition, enclosing_ops, op_display_name, short_expr_text,
+    TensorId, Value, branch_condition, enclosing_ops, op_display_name, short_expr_text,
 };
 use crate::lower::PreparedProgram;
+
+/// The length of the word that a label of a branch marks.
+const IF_WORD: u32 = 2;
 
 /// Adds advice to the errors of a proof of a program in `hir 2`.
 pub(super) fn add_advice(program: &Program, prepared: &PreparedProgram, errors: &mut [Diag]) {
@@ -25,6 +28,7 @@ pub(super) fn add_advice(program: &Program, prepared: &PreparedProgram, errors: 
                 advise_peers(program, diag);
                 advise_team(program, prepared, diag);
                 advise_counts(program, diag);
+                label_path(program, diag);
             }
             // Only an op that overlaps itself has no order that is missing.
             codes::RACE if diag.labels.is_empty() && diag.race().is_none() => advise_in_place(program, diag),
@@ -214,6 +218,45 @@ fn advise_team(program: &Program, prepared: &PreparedProgram, diag: &mut Diag) {
     let Some(team) = team.filter(|team| team.divides(prepared.ranks)) else { return };
     let note = format!("write `{}` for groups of ranks that follow one another", team.group_text());
     diag.notes.insert(1.min(diag.notes.len()), note.into());
+}
+
+/// The branch that only the ranks take which start a collective.
+fn label_path(program: &Program, diag: &mut Diag) {
+    let Some(started) = diag.started_members() else { return };
+    let ranks = match started {
+        [rank] => format!("only rank {rank} takes"),
+        _ => {
+            let numbers: Vec<String> = started.iter().map(i64::to_string).collect();
+            format!("only ranks {} take", numbers.join(", "))
+        }
+    };
+    let Some(post) = primary_op(program, diag).and_then(|id| started_by(program, id)) else { return };
+    let scalars = RankScalars::new(program);
+    let branch = enclosing_ops(program, post).into_iter().find(|&around| {
+        let condition = branch_condition(program, EnclosingOp { block: 0, ..around });
+        condition.is_some_and(|condition| scalars.is_dependent(program, condition))
+    });
+    let Some(branch) = branch else { return };
+    let path = if branch.block == 0 { "this branch" } else { "the `else` of this" };
+    let start = program.op_span(branch.op).start;
+    let span = Span { start, end: start + IF_WORD };
+    diag.labels.push(DiagLabel { span, text: format!("{ranks} {path}").into() });
+}
+
+/// The communication that a statement waits for, or the statement itself.
+fn started_by(program: &Program, id: OpId) -> Option<OpId> {
+    let op = program.op(id);
+    if !op.kind.is_wait() {
+        return Some(id);
+    }
+    let mut found = None;
+    program.walk(program.body(), &mut |post| {
+        let number = program.op(post).number().map(Value::Handle).filter(|_| !program.op(post).kind.is_wait());
+        if found.is_none() && number.is_some_and(|number| op.operands.contains(&number)) {
+            found = Some(post);
+        }
+    });
+    found
 }
 
 /// The peer of the other side of a message.
