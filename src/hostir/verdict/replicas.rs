@@ -5,9 +5,10 @@
 
 use super::tensor_writers::writers_of;
 use crate::backend::find_differing_replicas;
-use crate::diag::{Diag, DiagLabel};
+use crate::diag::{Diag, DiagLabel, message};
 use crate::ir::{Program, TensorId, short_expr_text, word_of_dtype};
 use crate::lower::PreparedProgram;
+use crate::plan::{CollectiveMember, InstId, PlanMatching};
 
 /// The maximum number of statements that a warning labels.
 const MOST_WRITERS: usize = 4;
@@ -20,10 +21,55 @@ pub(super) fn check_replicas(program: &Program, prepared: &PreparedProgram) -> V
         let mut outputs = program.outputs().iter().filter_map(|output| output.as_tensor());
         let output = outputs.find(|output| Some(program.tensor_span(*output).start) == start);
         if let Some(output) = output.filter(|_| program.is_hir2()) {
-            advise_axis(program, prepared, output, diag);
+            match mixed_pair(prepared, output) {
+                Some(pair) => advise_order(prepared, pair, diag),
+                None => advise_axis(program, prepared, output, diag),
+            }
         }
     }
     found.into_iter().map(Diag::into_warning).collect()
+}
+
+/// Two ranks' sides of one collective.
+type RankPair = [(u32, InstId); 2];
+
+/// The sides of a collective into an output for which another rank starts a statement with another result.
+fn mixed_pair(prepared: &PreparedProgram, output: TensorId) -> Option<RankPair> {
+    let plans = &prepared.plans;
+    let matching = PlanMatching::new(plans);
+    let numbers =
+        matching.communicators.iter().flat_map(|of_all| (0..of_all.collectives.len()).map(move |at| (of_all, at)));
+    let mut found = numbers.filter_map(|(of_all, number)| {
+        let members = of_all.collective_members(number, plans);
+        let result = |member: &CollectiveMember<'_>| {
+            let view = member.collective.output.as_ref()?;
+            Some(plans[member.rank as usize].buffers[view.buffer].tensor)
+        };
+        let own = members.iter().find(|member| result(member) == Some(output))?;
+        let other = members.iter().find(|member| result(member).is_some_and(|other| other != output))?;
+        let [first, second] = if own.rank < other.rank { [own, other] } else { [other, own] };
+        Some([first, second].map(|member| (member.rank, member.inst)))
+    });
+    found.next()
+}
+
+/// Names the statements that ranks start as one collective.
+fn advise_order(prepared: &PreparedProgram, pair: RankPair, diag: &mut Diag) {
+    let [(rank, text), (other_rank, other_text)] = pair.map(|(rank, inst)| {
+        let plan = &prepared.plans[rank as usize];
+        let origin = plan.inst(inst).origin;
+        let text = message!("rank {} starts this as one collective with the other", rank);
+        diag.labels.push(DiagLabel { span: prepared.labels.op_span(origin.op), text });
+        (rank, prepared.labels.origin_text(plan, origin))
+    });
+    diag.notes = vec![message!(
+        "ranks pair different statements: rank {} starts {} where rank {} starts {}; collectives of a team match by their \
+         order, so start them in one order on all ranks",
+        rank,
+        text,
+        other_rank,
+        other_text
+    )];
 }
 
 /// Names the statements that write the output, and the type of one whose parts differ.
