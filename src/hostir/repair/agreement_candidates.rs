@@ -181,16 +181,36 @@ pub(super) fn has_other_path(outline: &Outline<'_>, statement: usize) -> bool {
     })
 }
 
-/// Moves a collective out of a branch, with the slices that it uses and its Waits there.
+/// Moves a collective out of a branch, with what makes its operands there and its Waits.
 fn move_out<'o, 'a>(outline: &'o Outline<'a>, post: usize, branch: usize, place: Place) -> Option<TextChange<'o, 'a>> {
-    let used: Vec<TensorId> = outline.op(post).all_tensors().collect();
-    let slices = (branch + 1..post).filter(|&at| {
-        is_host_select(outline.kind(at)) && outline.op(at).output_tensors().all(|part| used.contains(&part))
-    });
+    let mut used: Vec<TensorId> = outline.op(post).all_tensors().collect();
+    let mut moved = vec![post];
+    for at in (branch + 1..post).rev() {
+        if makes_only(outline, at, &used) {
+            used.extend(outline.op(at).all_tensors());
+            moved.insert(0, at);
+        }
+    }
     let number = outline.op(post).number()?;
-    let waits = waits_of(outline, number).filter(|&wait| wait < outline.statements[branch].next);
-    let moved: Vec<usize> = slices.chain([post]).chain(waits).collect();
+    moved.extend(waits_of(outline, number).filter(|&wait| wait < outline.statements[branch].next));
     moved.into_iter().try_fold(TextChange::new(outline), |change, at| change.with_moved(at, place))
+}
+
+/// Returns true if a statement only makes tensors of these: slices, memory, or results that no other statement writes.
+fn makes_only(outline: &Outline<'_>, statement: usize, used: &[TensorId]) -> bool {
+    let made: Vec<TensorId> = outline.op(statement).output_tensors().collect();
+    if !made.iter().any(|tensor| used.contains(tensor)) {
+        return false;
+    }
+    let kind = outline.kind(statement);
+    if is_host_select(kind) || kind.is_allocation() {
+        return true;
+    }
+    let mut others = (0..outline.statements.len()).filter(|&at| at != statement && outline.does_work(at));
+    outline.does_work(statement)
+        && !kind.is_communication()
+        && made.iter().all(|&tensor| outline.owner(tensor) == tensor)
+        && others.all(|at| outline.op(at).output_tensors().all(|other| !made.contains(&other)))
 }
 
 /// Returns true if another communication has the same results: other ranks start it in another branch.
