@@ -664,6 +664,15 @@ impl<'a> PlanBuilder<'a> {
         self.error_here(codes::SHAPES, message)
     }
 
+    /// The error for a result that has another shape than the one that its op makes.
+    pub fn result_shape_error(&self, made: &[usize], result: TensorId, found: &[usize]) -> Diag {
+        let name = quoted_head(self.program.op(self.op).kind.name());
+        let result = self.quoted_tensor(result);
+        let message =
+            message!("`{}` makes the shape {}, but {} has {}", name, format!("{made:?}"), result, format!("{found:?}"));
+        self.error_here(codes::SHAPES, message)
+    }
+
     /// Element type of a tensor.
     pub fn tensor_dtype(&self, tensor: TensorId) -> DType {
         self.program.tensor(tensor).dtype

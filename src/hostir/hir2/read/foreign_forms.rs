@@ -23,6 +23,8 @@ struct ReductionCall<'a> {
     is_method: bool,
     operand: &'a str,
     tensor: TensorId,
+    /// Axes that the operand's indices leave out.
+    indices: usize,
     /// The axis that is given, from the end if it is negative.
     axis: Option<i64>,
 }
@@ -174,7 +176,7 @@ impl ProgramReader<'_> {
         let args = &self.file.args[args.indices()];
         let (owner, function) = text.rsplit_once('.').unwrap_or(("", text));
         reduction_of_method(function)?;
-        let own = Some(owner).filter(|owner| self.tensor_named(owner).is_some());
+        let own = Some(owner).filter(|owner| self.reduced_tensor(owner).is_some());
         // `max(A, B)` is the larger one of two.
         let may_compare = own.is_none() && matches!(function, "max" | "min");
         if may_compare && args.len() > 1 && args.iter().all(|arg| arg.key.is_none()) {
@@ -182,12 +184,19 @@ impl ProgramReader<'_> {
         }
         let mut values = args.iter().filter(|arg| !self.is_kept_axes(arg));
         let operand = own.or_else(|| Some(self.source_text(values.next()?.span)))?;
-        let tensor = self.tensor_named(operand)?;
+        let (tensor, indices) = self.reduced_tensor(operand)?;
         let axis = match values.next().map(|arg| self.source_text(self.file.expr_span(arg.value))) {
             Some(axis) => Some(axis.trim_matches(['[', ']', '(', ')', ',']).parse().ok()?),
             None => None,
         };
-        Some(ReductionCall { function, is_method: own.is_some(), operand, tensor, axis })
+        Some(ReductionCall { function, is_method: own.is_some(), operand, tensor, indices, axis })
+    }
+
+    /// The tensor of an operand, and the number of its indices: `X[own]`, `G[own, i]`.
+    fn reduced_tensor(&self, operand: &str) -> Option<(TensorId, usize)> {
+        let Some((name, indices)) = operand.split_once('[') else { return Some((self.tensor_named(operand)?, 0)) };
+        let indices = indices.strip_suffix(']').filter(|indices| !indices.contains(['[', ':', '(']))?;
+        Some((self.tensor_named(name)?, indices.split(',').count()))
     }
 
     /// Returns true for `keepdim=True`.
@@ -200,7 +209,8 @@ impl ProgramReader<'_> {
         let (op, init) = reduction_of_method(call.function)?;
         let declared = declared_type_text(&self.program, call.tensor);
         let (dtype, axes) = declared.strip_suffix(']')?.split_once('[')?;
-        let axes: Vec<&str> = axes.split(", ").filter(|axis| !axis.starts_with("r.")).collect();
+        let stored = axes.split(", ").filter(|axis| !axis.starts_with("r."));
+        let axes: Vec<&str> = stored.skip(call.indices).collect();
         let chosen = call.axis.map(|at| at.rem_euclid(axes.len().max(1) as i64) as usize);
         let reduced = |(at, axis): (usize, &&str)| match chosen.is_none_or(|chosen| chosen == at) && !axis.contains(':')
         {

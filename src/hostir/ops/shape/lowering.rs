@@ -5,7 +5,7 @@ use crate::ir::{AttrKey, AttrValue, DType, ExprId, Op, OpId, TensorId, quoted_ty
 use crate::ops::uneven_split::uneven_split;
 use crate::plan::{
     BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand, ViewDim,
-    ViewDims, emit_copy, emit_copy_to_result,
+    ViewDims, emit_copy, emit_copy_to_result, expanded_view,
 };
 
 fn op_flags(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<bool>, Diag> {
@@ -256,6 +256,10 @@ pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
         view.dims[axis].extent = count.div_ceil(step);
         view.dims[axis].stride *= step;
     }
+    let (made, found) = (view.shape(), cx.output_view(result)?.shape());
+    if expanded_view(&view, &found).is_none() {
+        return Err(cx.result_shape_error(&made, result, &found));
+    }
     emit_copy_to_result(cx, input, view, result)
 }
 
@@ -299,7 +303,7 @@ pub(super) fn lower_pad(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let output = cx.output_view(result)?;
     let expected: Vec<usize> = pads.iter().map(|&(_, total)| total as usize).collect();
     if expected != output.shape() {
-        return Err(cx.shape_error(input, &expected, result, &output.shape()));
+        return Err(cx.result_shape_error(&expected, result, &output.shape()));
     }
     let (src, dst) = padded_views(source, output.clone(), &pads);
     cx.emit_inst(InstKind::Fill { dst: Box::new(output), value })?;
