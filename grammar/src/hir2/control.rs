@@ -141,22 +141,7 @@ impl Parser<'_> {
     #[cold]
     fn counted_loop_note(&self) -> Option<String> {
         let head = self.rest_of_line().strip_prefix('(')?.split(')').next()?;
-        let [first, condition, step] = head.split(';').collect::<Vec<&str>>()[..] else { return None };
-        let (declared, start) = first.split_once('=')?;
-        let index = declared.split_whitespace().last()?;
-        let (bounded, end) = condition.split_once('<')?;
-        if bounded.trim() != index || !step.contains("++") && !step.contains("+=") {
-            return None;
-        }
-        let end = match end.strip_prefix('=') {
-            Some(last) => format!("{} + 1", last.trim()),
-            None => end.trim().to_owned(),
-        };
-        let by = step.split_once("+=").map(|(_, by)| format!(" step {}", by.trim())).unwrap_or_default();
-        Some(match start.trim() {
-            "0" if by.is_empty() => format!("write `for {index} in {end}:`"),
-            start => format!("write `for {index} in {start}..{end}{by}:`"),
-        })
+        Some(format!("write `{}:`", counted_loop(head)?))
     }
 
     pub(super) fn parse_for(&mut self, column: u32) -> Parsed<StmtId> {
@@ -378,4 +363,24 @@ impl Parser<'_> {
             _ => Ok(LoopDomain::Bounds),
         }
     }
+}
+
+/// The loop here for `int i = 0; i < n; i++`, without its colon.
+pub(super) fn counted_loop(head: &str) -> Option<String> {
+    let [first, condition, step] = head.split(';').collect::<Vec<&str>>()[..] else { return None };
+    let (declared, start) = first.split_once('=')?;
+    let index = declared.split_whitespace().last()?;
+    let (bounded, end) = condition.split_once('<')?;
+    if bounded.trim() != index || !step.contains("++") && !step.contains("+=") {
+        return None;
+    }
+    let end = match end.strip_prefix('=') {
+        Some(last) => format!("{} + 1", last.trim()),
+        None => end.trim().to_owned(),
+    };
+    let by = step.split_once("+=").map(|(_, by)| format!(" step {}", by.trim())).unwrap_or_default();
+    Some(match start.trim() {
+        "0" if by.is_empty() => format!("for {index} in {end}"),
+        start => format!("for {index} in {start}..{end}{by}"),
+    })
 }

@@ -18,7 +18,7 @@ const STATEMENT_WORDS: &[&str] =
     &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define", "assert", "print"];
 
 /// Words of collectives.
-const COLLECTIVE_WORDS: &[&str] = &[
+pub(super) const COLLECTIVE_WORDS: &[&str] = &[
     "allgather",
     "allreduce",
     "reduce_scatter",
@@ -28,6 +28,7 @@ const COLLECTIVE_WORDS: &[&str] = &[
     "scatter",
     "gather",
     "all_to_all",
+    "permute",
 ];
 
 /// Element types of the printed form, and their spellings here.

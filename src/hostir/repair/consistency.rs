@@ -171,7 +171,7 @@ fn right_slips(text: &str, diag: &Diag, table: &SymbolTable, judge: &mut dyn Tex
         if compared > MOST_COMPARED || is_far || instructions > MOST_INSTRUCTIONS {
             break;
         }
-        // What is not used belongs somewhere.
+        // A tensor that nothing uses belongs somewhere.
         let Some(changed) = slip.fix.apply_to(text).filter(|text| count_unused(text, slip.line) == 0) else { continue };
         tried += 1;
         if tried > MOST_TRIALS {
@@ -225,7 +225,7 @@ fn missing_name<'t>(text: &'t str, diag: &Diag) -> Option<&'t str> {
     text.get(place.as_usize_range()).filter(|_| is_missing)
 }
 
-/// What an error proposes itself; a loop that ends earlier only leaves work out.
+/// The proposals of an error itself; a loop that ends earlier only leaves work out.
 fn proposed_slips(text: &str, diag: &Diag) -> Vec<(u32, Slip)> {
     let fixes = diag.fixes.iter().filter(|fix| !fix.edits.is_empty());
     let slips = fixes.map(|fix| {

@@ -95,7 +95,7 @@ impl<'t> TextContext<'t> {
         }
     }
 
-    /// Where a missing name has a meaning: in a kernel, whose results have names of their own here.
+    /// The note for a missing name that means something in a kernel, whose results have names of their own here.
     fn kernel_name_note(&self, missing: &str, place: Span) -> Option<String> {
         let here = self.program_at(place)?;
         let mut named = self.table.symbols().iter().filter(|symbol| symbol.name == missing);

@@ -106,7 +106,7 @@ fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2
     );
 }
 
-/// Whether two ops stand in one block.
+/// Returns true if two ops stand in one block.
 fn is_in_one_block(program: &Program, both: [OpId; 2]) -> bool {
     let mut blocks = program.blocks.ids();
     blocks.any(|block| both.iter().all(|op| program.block(block).ops.contains(op)))

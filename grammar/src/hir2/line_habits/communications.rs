@@ -3,6 +3,7 @@
 use super::context::LineContext;
 use super::habit::Habit;
 use super::line::{CodeLine, split_items};
+use crate::hir2::habits::COLLECTIVE_WORDS;
 
 /// A communication of another library.
 struct LibraryCall {
@@ -50,20 +51,6 @@ const CALLS: &[LibraryCall] = &[
     LibraryCall::new(&["MPI_Send", "ncclSend"], "send", 0, None).with_peer("to", ROOT, 3),
     LibraryCall::new(&["dist.recv", "distributed.recv"], "recv", 0, None).with_peer("from", ROOT, 1),
     LibraryCall::new(&["MPI_Recv", "ncclRecv"], "recv", 0, None).with_peer("from", ROOT, 3),
-];
-
-/// Words of collectives.
-pub(super) const COLLECTIVE_WORDS: &[&str] = &[
-    "allgather",
-    "allreduce",
-    "reduce_scatter",
-    "broadcast",
-    "send_recv",
-    "reduce",
-    "scatter",
-    "gather",
-    "all_to_all",
-    "permute",
 ];
 
 /// Other spellings of communications.

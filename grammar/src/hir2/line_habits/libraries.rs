@@ -4,6 +4,7 @@ use super::context::LineContext;
 use super::declarations::element_type;
 use super::habit::Habit;
 use super::line::{CodeLine, is_name, split_items};
+use crate::hir2::control::counted_loop;
 
 /// Modules whose functions have the same arguments here.
 const MODULES: &[&str] =
@@ -199,13 +200,13 @@ pub(super) fn returned_value(line: &CodeLine<'_>, context: &LineContext<'_>) -> 
         return None;
     }
     let lines: Vec<String> =
-        outputs.iter().zip(values).map(|(output, value)| format!("{output} = {}", copied(value))).collect();
+        outputs.iter().zip(values).map(|(output, value)| format!("{output} = {}", copied_value(value))).collect();
     let message = "outputs stand in the header, after `->`, and are written by name";
     Some(Habit::rewrite_line(0.."return".len(), lines.join("\n"), message))
 }
 
 /// The operation with the value of a name or slice: a copy.
-fn copied(value: &str) -> String {
+fn copied_value(value: &str) -> String {
     let is_operation = CodeLine::new(value)
         .pieces
         .iter()
@@ -239,24 +240,9 @@ pub(super) fn loop_of_c(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habi
         return None;
     }
     let close = line.closing(1)?;
-    let [first, condition, step] = line.between(1, close).split(';').collect::<Vec<&str>>()[..] else { return None };
-    let (declared, start) = first.split_once('=')?;
-    let index = declared.split_whitespace().last()?;
-    let (bounded, end) = condition.split_once('<')?;
-    if bounded.trim() != index || !step.contains("++") && !step.contains("+=") {
-        return None;
-    }
-    let end = match end.strip_prefix('=') {
-        Some(last) => format!("{} + 1", last.trim()),
-        None => end.trim().to_owned(),
-    };
-    let by = step.split_once("+=").map(|(_, by)| format!(" step {}", by.trim())).unwrap_or_default();
-    let range = match start.trim() {
-        "0" if by.is_empty() => end,
-        start => format!("{start}..{end}{by}"),
-    };
+    let meant = counted_loop(line.between(1, close))?;
     let rest = line.code[line.pieces[close].place.end..].trim().trim_end_matches(['{', ':', ';']).trim();
     let rest = if rest.is_empty() { String::new() } else { format!(" {rest}") };
     let shown = line.pieces[1].place.start..line.pieces[close].place.end;
-    Some(Habit::rewrite_line(shown, format!("for {index} in {range}:{rest}"), "a loop names its index and its range"))
+    Some(Habit::rewrite_line(shown, format!("{meant}:{rest}"), "a loop names its index and its range"))
 }

@@ -31,7 +31,7 @@ pub(super) const LINE_RULES: &[Rule] = &[
     declarations::walrus_assignment,
     libraries::loop_of_c,
     libraries::comprehension,
-    values::conditional,
+    values::conditional_value,
     values::choice_of_two,
     values::trailing_condition,
     values::several_values,
@@ -95,7 +95,7 @@ pub(super) const ITEM_RULES: &[Rule] = &[
 
 /// A line as it is written here.
 pub(super) struct RewrittenLine {
-    /// What the first rule found.
+    /// The finding of the first rule.
     pub(super) first: Habit,
     /// The lines in its place.
     pub(super) lines: Vec<String>,

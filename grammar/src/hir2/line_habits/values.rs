@@ -43,7 +43,7 @@ fn word_after(line: &CodeLine<'_>, at: usize, word: &str, place: &Range<usize>) 
 }
 
 /// `0 if s == 0 else p - 1`.
-pub(super) fn conditional(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
+pub(super) fn conditional_value(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = (1..line.pieces.len()).find(|&at| {
         line.piece_text(at) == "if" && line.piece_text(at - 1) != "else" && line.piece_text(at - 1) != ":"
     })?;

@@ -1,11 +1,12 @@
 //! Statements of this language in another arrangement: words and brackets that other languages have there.
 
-use super::communications::{COLLECTIVE_WORDS, collective_word};
+use super::communications::collective_word;
 use super::context::LineContext;
 use super::declarations::element_type;
 use super::habit::Habit;
 use super::line::{CodeLine, is_name, split_items};
 use crate::error::Code;
+use crate::hir2::habits::COLLECTIVE_WORDS;
 
 /// Keys of arguments, which `==` and a place without a key stand for.
 const KEYS: &[&str] = &["root", "to", "from", "over", "team", "op", "via", "comm", "axis", "perm", "flags", "init"];
