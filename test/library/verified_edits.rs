@@ -110,7 +110,7 @@ fn change_op(edit: &mut Edit<'_>, random: &mut Random, kind: usize) {
         _ => match random.below(3) {
             0 => op.operands.truncate(op.operands.len().saturating_sub(1)),
             1 => op.attrs.truncate(op.attrs.len().saturating_sub(1)),
-            _ => op.number = op.number.map(|number| number + 1),
+            _ => op.number = op.number.map(|number| number.wrapping_add(1)),
         },
     }
     edit.set_op(id, op);
@@ -212,7 +212,7 @@ fn change_interface(edit: &mut Edit<'_>, random: &mut Random) {
             edit.set_unit(id, unit);
         }
         (_, Some((_, mut unit))) => {
-            unit.number += 1;
+            unit.number = unit.number.wrapping_add(1);
             edit.add_unit(unit);
         }
         (_, None) => {
