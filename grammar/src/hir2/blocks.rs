@@ -118,6 +118,17 @@ impl Parser<'_> {
                 self.end_block_comments(first, id);
                 return block;
             }
+            let last = block.stmts.last().copied().filter(|_| token.column > column + 1);
+            if let Some(stream) = last.and_then(|last| self.stream_without_colon(last)) {
+                self.report_stream_without_colon(stream);
+                self.place_waiting_comments(first..self.file.comments.len(), stream);
+                let body = self.parse_block(column).ok();
+                self.file.stmts[stream.index()].form = match self.file.stmts[stream.index()].form {
+                    StmtForm::Stream(value, None) => StmtForm::Stream(value, body),
+                    other => other,
+                };
+                continue;
+            }
             if token.column != column {
                 if token.column != odd_column && token.column != first_column {
                     self.report_indentation(token, first_column, outer);
@@ -134,6 +145,23 @@ impl Parser<'_> {
             block.stmts.push(stmt);
             block.span = block.span.join(self.last_span());
         }
+    }
+
+    /// The statement, if it is `stream e` without a block.
+    fn stream_without_colon(&self, stmt: StmtId) -> Option<StmtId> {
+        matches!(self.file.stmts[stmt.index()].form, StmtForm::Stream(_, None)).then_some(stmt)
+    }
+
+    /// Reports a `stream e` above lines that are indented more.
+    #[cold]
+    fn report_stream_without_colon(&mut self, stmt: StmtId) {
+        let span = self.file.stmts[stmt.index()].span;
+        let header = self.quote(span);
+        let end = Span { start: span.end, end: span.end };
+        let error = SyntaxError::new(Code::Unexpected, span, format!("`{header}` has a block below it, but no `:`"))
+            .with_note(format!("write `{header}:`"))
+            .with_edit(SyntaxEdit { span: end, text: ":".to_owned() });
+        self.report(error);
     }
 
     fn report_indentation(&mut self, token: LineToken, column: u32, outer: u32) {

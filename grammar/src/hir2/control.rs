@@ -1,6 +1,7 @@
 //! Statements with blocks: loops, branches, index definitions.
 
 use super::ast::{BlockId, BlockSyntax, ExprId, ExprNode, LoopDomain, NameSyntax, StatementNode, StmtForm, StmtId};
+use super::element_types::is_element_type;
 use super::elif_chain::flat_chain;
 use super::known::KnownWord;
 use super::parser::{Failed, Parsed, Parser};
@@ -230,12 +231,7 @@ impl Parser<'_> {
             }
             (bounds.start, bounds.stop) = (Some(first), Some(end));
         } else if self.is_colon_range() {
-            let span = self.next().span;
-            let end = self.parse_expr()?;
-            let note = format!("write `{}..{}`", self.quote_expr(first), self.quote_expr(end));
-            let error = SyntaxError::new(Code::Foreign, span, "a range is written with `..`").with_note(note);
-            self.report(error.with_edit(SyntaxEdit { span, text: "..".to_owned() }));
-            (bounds.start, bounds.stop) = (Some(first), Some(end));
+            bounds = self.parse_colon_range(first)?;
         } else {
             bounds.stop = Some(first);
         }
@@ -245,11 +241,41 @@ impl Parser<'_> {
         Ok((domain, bounds))
     }
 
-    /// Whether a colon is part of a range `0:4:`, and does not end the header.
+    /// True if a colon is part of a range, as in `0:p - 1:`, and does not end the header.
     fn is_colon_range(&self) -> bool {
-        self.here() == LineTok::Colon
-            && matches!(self.lookahead(), LineTok::Int(_) | LineTok::Name(_))
-            && self.stream.window[2].tok == LineTok::Colon
+        if self.here() != LineTok::Colon {
+            return false;
+        }
+        let Some((end, after)) = self.rest_of_line().get(1..).and_then(|rest| rest.split_once(':')) else {
+            return false;
+        };
+        let count = |brackets: &[u8]| end.bytes().filter(|byte| brackets.contains(byte)).count();
+        let is_end = !end.trim_start().is_empty() && count(b"=\"{") == 0 && count(b"[(") == count(b"])");
+        let is_header = matches!(end.split_whitespace().next(), Some("for" | "if" | "stream" | "else"));
+        // `for i in p: X: f32[m] = alloc` declares a tensor.
+        is_end && !is_header && !after.trim_start().split('[').next().is_some_and(is_element_type)
+    }
+
+    /// `0:p:2` of NumPy, whose first colon is next: an error, and read as `0..p step 2`.
+    fn parse_colon_range(&mut self, first: ExprId) -> Parsed<LoopBounds> {
+        let span = self.next().span;
+        let end = self.parse_expr()?;
+        let step = match self.is_colon_range() {
+            true => {
+                self.next();
+                Some(self.parse_expr()?)
+            }
+            false => None,
+        };
+        let by = step.map_or_else(String::new, |step| format!(" step {}", self.quote_expr(step)));
+        let meant = format!("{}..{}{by}", self.quote_expr(first), self.quote_expr(end));
+        let edit = match step {
+            None => SyntaxEdit { span, text: "..".to_owned() },
+            Some(_) => SyntaxEdit { span: self.file.expr_span(first).join(self.last_span()), text: meant.clone() },
+        };
+        let error = SyntaxError::new(Code::Foreign, span, "a range is written with `..`");
+        self.report(error.with_note(format!("write `{meant}`")).with_edit(edit));
+        Ok(LoopBounds { start: Some(first), stop: Some(end), step })
     }
 
     /// `range(1, 4)`: an error, and read as `1..4`.

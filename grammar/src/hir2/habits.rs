@@ -1,6 +1,7 @@
 //! Answers to habits of other languages and of the printed form: the found spelling, and the one here.
 
 use super::ast::{ExprId, ExprNode, ItemSyntax, NameSyntax, NodeRange, TargetSyntax, TypeId};
+use super::element_types::element_type;
 use super::habit_notes::{accumulation_note, has_operator, list_loop_note, written_range_note};
 use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
@@ -29,27 +30,6 @@ pub(super) const COLLECTIVE_WORDS: &[&str] = &[
     "gather",
     "all_to_all",
     "permute",
-];
-
-/// Element types of the printed form, and their spellings here.
-const PRINTED_DTYPES: &[(&str, &str)] = &[
-    ("double", "f64"),
-    ("float", "f32"),
-    ("__half", "f16"),
-    ("__bfloat", "bf16"),
-    ("__e4m3", "f8e4m3"),
-    ("__e5m2", "f8e5m2"),
-    ("__e8m0", "f8e8m0"),
-    ("int8_t", "i8"),
-    ("int16_t", "i16"),
-    ("int", "i32"),
-    ("int64_t", "i64"),
-    ("uint8_t", "u8"),
-    ("uint16_t", "u16"),
-    ("uint32_t", "u32"),
-    ("uint64_t", "u64"),
-    ("nvfuser_index_t", "index"),
-    ("bool", "bool"),
 ];
 
 /// The spelling here of a statement of another language or of the printed form, which begins with `word`.
@@ -93,7 +73,7 @@ fn split_printed_tensor(text: &str) -> Option<(&str, &'static str)> {
     let is_printed = !digits.is_empty()
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && matches!(memory, "g" | "l" | "s" | "t" | "sym");
-    let dtype = PRINTED_DTYPES.iter().find(|(printed, _)| *printed == dtype).map_or("f32", |(_, here)| here);
+    let dtype = element_type(dtype).unwrap_or("f32");
     is_printed.then_some((name, dtype))
 }
 

@@ -6,6 +6,7 @@ mod blocks;
 pub mod bundle;
 mod control;
 pub mod division;
+mod element_types;
 mod elif_chain;
 mod expr;
 mod habit_notes;

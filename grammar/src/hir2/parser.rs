@@ -379,14 +379,27 @@ impl<'t> Parser<'t> {
         }
         let message = format!("this `{}` is never closed", self.quote(open));
         let error = SyntaxError::new(Code::Unclosed, open, message).with_label("opened here");
-        let last = self.quote(self.last_span());
+        let (at, last) = self.end_of_items(token);
         let note = match last.ends_with(|c: char| c.is_ascii_alphanumeric()) {
             true => format!("add `{text}` after `{last}`"),
             false => format!("add `{text}`"),
         };
-        let at = self.last_span().end;
         let edit = SyntaxEdit { span: Span { start: at, end: at }, text: text.to_owned() };
         self.report(error.with_note(note).with_edit(edit))
+    }
+
+    /// The end of the items of an open bracket and the last word in front of it: what follows in `G[1, from=0)`, whose
+    /// `=` is next, is an argument of the call around it.
+    fn end_of_items(&self, token: LineToken) -> (u32, String) {
+        let last = self.last_span();
+        let before = self.text[..last.start as usize].trim_end().strip_suffix(',').map(str::trim_end);
+        match before.filter(|_| token.tok == LineTok::Equals && self.stmt.brackets > 1) {
+            Some(before) => {
+                let word = before.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+                (before.len() as u32, word.to_owned())
+            }
+            None => (last.end, self.quote(last)),
+        }
     }
 
     /// Returns true if a token begins an item of a list after a complete one.

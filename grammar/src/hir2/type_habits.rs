@@ -1,29 +1,12 @@
 //! Answers to types as other languages write them: `f32(m, n)`, `tensor<4x8xf32>`, `[m, n] f32`.
 
 use super::ast::{AxisSyntax, ExprNode, NameSyntax, NodeRange, TypeId};
+use super::element_types::other_element_type;
 use super::parser::{Parsed, Parser};
 use super::token::LineTok;
 use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::span::Span;
 use crate::spelling::shorten_text;
-
-/// Element types in other languages, and their spellings here.
-const OTHER_DTYPES: &[(&str, &str)] = &[
-    ("float", "f32"),
-    ("double", "f64"),
-    ("half", "f16"),
-    ("__half", "f16"),
-    ("int", "i32"),
-    ("int64_t", "i64"),
-    ("float32", "f32"),
-    ("float64", "f64"),
-    ("int32", "i32"),
-    ("int64", "i64"),
-    ("int8", "i8"),
-    ("uint8", "u8"),
-    ("float16", "f16"),
-    ("bfloat16", "bf16"),
-];
 
 /// Modules whose names stand in front of element types in Python.
 const MODULES: &[&str] = &["torch", "np", "numpy", "jnp", "tl", "jax"];
@@ -134,7 +117,7 @@ impl Parser<'_> {
 
 /// An element type by its name in another language.
 fn dtype_here(word: &str) -> &str {
-    OTHER_DTYPES.iter().find(|(other, _)| *other == word).map_or(word, |(_, here)| here)
+    other_element_type(word).unwrap_or(word)
 }
 
 /// Element type and axes of `tensor<4x?xf32>`, `Tensor<f32>` or `f32<m, n>`.

@@ -93,11 +93,17 @@ pub(super) fn is_library_call(name: &str) -> bool {
     find_call(name).is_some()
 }
 
-/// `dist.all_reduce(S, op=ReduceOp.MAX)`, `MPI_Bcast(V, n, MPI_FLOAT, 0, comm)`.
-pub(super) fn library_call(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
+/// `dist.all_reduce(S, op=ReduceOp.MAX)`, `MPI_Bcast(V, n, MPI_FLOAT, 0, comm)`, `wait ncclAllReduce(P, S, n, type)`.
+pub(super) fn library_call(line: &CodeLine<'_>, context: &LineContext<'_>) -> Option<Habit> {
     let open = line.find_outside("(")?;
     let close = line.closing(open).filter(|&close| matches!(line.piece_text(close + 1), "" | ";"))?;
-    let name = line.span_text(0, open.checked_sub(1)?);
+    // `h = dist.all_reduce(S)` starts it only.
+    let first = match line.piece_text(0) {
+        "wait" => 1,
+        _ if line.is_name(0) && line.piece_text(1) == "=" => 2,
+        _ => 0,
+    };
+    let name = line.span_text(first, open.checked_sub(1)?);
     let call = find_call(name)?;
     let items = split_items(line.between(open, close));
     let (named, plain): (Vec<&str>, Vec<&str>) = items.into_iter().partition(|item| key_of(item).is_some());
@@ -109,6 +115,9 @@ pub(super) fn library_call(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<H
             format!("{source} -> {result}")
         }
         None if matches!(call.word, "send" | "recv") => (*source).to_owned(),
+        None if plain.get(1).is_some_and(|other| context.type_of(other).is_some()) => {
+            format!("{source} -> {}", plain.get(1)?)
+        }
         None => format!("{source} -> {source}"),
     };
     let mut arguments = vec![operands];
@@ -120,14 +129,16 @@ pub(super) fn library_call(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<H
     if let Some((_, operation)) = operation.filter(|_| call.word.contains("reduce")) {
         arguments.push(format!("op={operation}"));
     }
-    let meant = format!("wait {}({})", call.word, arguments.join(", "));
+    let head = if first == 2 { format!("{} = ", line.piece_text(0)) } else { "wait ".to_owned() };
+    let meant = format!("{head}{}({})", call.word, arguments.join(", "));
     let message = format!("`{name}` is written `{}` here, with the tensor on each side of `->`", call.word);
     let message = if matches!(call.word, "send" | "recv") {
         format!("`{name}` is written `{}` here", call.word)
     } else {
         message
     };
-    Some(Habit::rewrite_line(0..name.len(), meant, message))
+    let shown = line.pieces[first].place.start..line.pieces[open].place.start;
+    Some(Habit::rewrite_line(shown, meant, message))
 }
 
 /// The key and the value of `key=value`.

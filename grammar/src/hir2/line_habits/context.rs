@@ -13,7 +13,7 @@ pub(super) struct LineContext<'t> {
 
 impl<'t> LineContext<'t> {
     /// The header of the program around the line.
-    fn header(&self) -> &'t str {
+    pub(super) fn header(&self) -> &'t str {
         let before = self.text.get(..self.start).unwrap_or_default();
         let mut headers = before.lines().rev().filter(|line| line.starts_with(|c: char| c.is_ascii_alphabetic()));
         headers.next().filter(|line| line.contains('(')).unwrap_or_default()
@@ -32,7 +32,7 @@ impl<'t> LineContext<'t> {
     }
 
     /// The lines of the program's statements without their comments.
-    fn statements(&self) -> impl Iterator<Item = &'t str> {
+    pub(super) fn statements(&self) -> impl Iterator<Item = &'t str> {
         let before = self.text.get(..self.start).unwrap_or_default();
         let header = self.header().len();
         let begin = before.rfind(self.header()).filter(|_| header > 0).map_or(self.text.len(), |at| at + header);
@@ -55,9 +55,14 @@ impl<'t> LineContext<'t> {
 
     /// A name for a tensor that neither the text nor the line has.
     pub(super) fn unused_name(&self, code: &str) -> String {
+        self.unused_names(code, 1).pop().unwrap_or_default()
+    }
+
+    /// Several such names.
+    pub(super) fn unused_names(&self, code: &str, count: usize) -> Vec<String> {
         let words = ["U", "V", "W", "Z"].into_iter().map(str::to_owned);
-        let mut names = words.chain((2..).map(|number| format!("U{number}")));
-        names.find(|name| !self.has_word(name) && !has_word(code, name)).unwrap_or_default()
+        let names = words.chain((2..).map(|number| format!("U{number}")));
+        names.filter(|name| !self.has_word(name) && !has_word(code, name)).take(count).collect()
     }
 
     /// True if the text or a line above has a word.

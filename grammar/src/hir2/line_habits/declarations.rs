@@ -4,32 +4,7 @@
 use super::context::LineContext;
 use super::habit::Habit;
 use super::line::{CodeLine, is_name, split_items};
-
-/// Element types of C, MLIR, Rust and of the printed form.
-const TYPES: &[(&str, &str)] = &[
-    ("double", "f64"),
-    ("float", "f32"),
-    ("half", "f16"),
-    ("__half", "f16"),
-    ("__bfloat", "bf16"),
-    ("__nv_bfloat16", "bf16"),
-    ("int", "i32"),
-    ("long", "i64"),
-    ("int64_t", "i64"),
-    ("int32_t", "i32"),
-    ("int8_t", "i8"),
-    ("uint8_t", "u8"),
-    ("nvfuser_index_t", "index"),
-    ("f64", "f64"),
-    ("f32", "f32"),
-    ("f16", "f16"),
-    ("bf16", "bf16"),
-    ("i64", "i64"),
-    ("i32", "i32"),
-    ("i8", "i8"),
-    ("u8", "u8"),
-    ("bool", "bool"),
-];
+use crate::hir2::element_types::element_type;
 
 /// Words in front of a declaration.
 const WORDS: &[&str] = &[
@@ -56,16 +31,6 @@ const WORDS: &[&str] = &[
     "int32_t",
     "bool",
 ];
-
-/// The element type here of one of another language.
-pub(super) fn element_type(word: &str) -> Option<&'static str> {
-    TYPES.iter().find(|(other, _)| *other == word).map(|(_, here)| *here)
-}
-
-/// True for the name of an element type here.
-pub(super) fn is_element_type(word: &str) -> bool {
-    TYPES.iter().any(|(_, here)| *here == word)
-}
 
 /// `%0`, `%C`, `&C`: the sign is left out, and a number gets a letter.
 pub(super) fn name_with_sigil(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {

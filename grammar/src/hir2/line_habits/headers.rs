@@ -1,11 +1,12 @@
 //! Lines in column 1 in the words of other languages: headers of programs, sizes and meshes.
 
 use super::context::LineContext;
-use super::declarations::{is_element_type, read_type};
+use super::declarations::read_type;
 use super::habit::Habit;
 use super::line::CodeLine;
 use super::signs::near_word;
 use crate::error::Code;
+use crate::hir2::element_types::is_element_type;
 
 /// Words of other languages in front of the name of a function.
 const FUNCTION_WORDS: &[&str] = &[
@@ -202,4 +203,30 @@ pub(super) fn misspelt_item(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<
     let near = near_word(word, ITEM_WORDS)?;
     let message = format!("`{word}` begins neither a program nor a mesh: did you mean `{near}`?");
     Some(Habit { code: Code::Outside, ..Habit::replace_part(line, line.pieces[0].place.clone(), near, message) })
+}
+
+/// True for a header with axes that are not closed in front of the next tensor.
+pub(super) fn has_open_axes(code: &str) -> bool {
+    tensor_in_axes(&CodeLine::new(code)).is_some()
+}
+
+/// `f(A: f32[x:4, m, B: f32[n]) -> ..`: axes that are not closed in front of the next tensor.
+pub(super) fn open_axes(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
+    let next = tensor_in_axes(line)?;
+    let depth = line.pieces[next].depth;
+    let open = (0..next).rev().find(|&open| line.piece_text(open) == "[" && line.pieces[open].depth + 1 == depth)?;
+    let end = line.pieces[next - 2].place.end;
+    let message = format!("this `[` is not closed in front of `{}`", line.piece_text(next));
+    let meant = Habit::replace_part(line, end..end, "]", message);
+    Some(Habit { place: line.pieces[open].place.clone(), code: Code::Unclosed, ..meant })
+}
+
+/// The name of a tensor with its type among the axes of another one.
+fn tensor_in_axes(line: &CodeLine<'_>) -> Option<usize> {
+    (2..line.pieces.len()).find(|&at| {
+        let is_typed = line.piece_text(at + 1) == ":"
+            && is_element_type(line.piece_text(at + 2))
+            && line.piece_text(at + 3) == "[";
+        line.is_name(at) && line.piece_text(at - 1) == "," && is_typed && line.pieces[at].depth > 1
+    })
 }

@@ -1,10 +1,10 @@
 //! Calls of NumPy, PyTorch, Triton and CUDA that are no communications: the statement here.
 
 use super::context::LineContext;
-use super::declarations::element_type;
 use super::habit::Habit;
 use super::line::{CodeLine, is_name, split_items};
 use crate::hir2::control::counted_loop;
+use crate::hir2::element_types::element_type;
 
 /// Modules whose functions have the same arguments here.
 const MODULES: &[&str] =
@@ -79,11 +79,7 @@ pub(super) fn is_foreign_name(name: &str) -> bool {
     let is_method =
         name.rsplit_once('.').is_some_and(|(owner, method)| METHODS.contains(&method) || MODULES.contains(&owner));
     let is_copy = COPIES.iter().any(|(known, ..)| *known == name);
-    is_method
-        || is_copy
-        || SYNCHRONIZERS.contains(&name)
-        || RELEASES.contains(&name)
-        || matches!(name, "zeros" | "calloc" | "malloc")
+    is_method || is_copy || SYNCHRONIZERS.contains(&name) || RELEASES.contains(&name)
 }
 
 /// `jnp.where(M, P, 0.0)`.
@@ -136,6 +132,26 @@ pub(super) fn runtime_call(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<H
     }
     let is_release = RELEASES.contains(&call.name) && is_name(operand);
     is_release.then(|| Habit::rewrite_line(shown, format!("free {operand}"), "memory is given back by `free`"))
+}
+
+/// `launch "k.cu"::scale<<<grid, block, 0, stream>>>(..)`.
+pub(super) fn launch_brackets(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
+    let open = line.code.find("<<<").filter(|_| line.piece_text(0) == "launch" && line.code.contains("\"::"))?;
+    let close = open + line.code[open..].find(">>>")?;
+    let sizes: Vec<String> = split_items(&line.code[open + "<<<".len()..close])
+        .into_iter()
+        .map(|size| size.strip_prefix("dim3").unwrap_or(size).trim_start().to_owned())
+        .collect();
+    let is_given = |size: &&String| size.as_str() != "0";
+    let sizes: Vec<&str> = match sizes.as_slice() {
+        [grid, block, rest @ ..] if rest.len() < 2 || rest[1] == "0" => {
+            [grid, block].into_iter().chain(rest.first().filter(is_given)).map(String::as_str).collect()
+        }
+        _ => return None,
+    };
+    let place = open..close + ">>>".len();
+    let message = "a launch has its grid and its block in square brackets, not in `<<<` and `>>>`";
+    Some(Habit::replace_part(line, place, &format!("[{}]", sizes.join(", ")), message))
 }
 
 /// `tl.store(Y[i], X)`.

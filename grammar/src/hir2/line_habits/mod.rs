@@ -4,11 +4,13 @@
 //! lines with errors are looked at as a whole afterwards: rules rewrite a line until none applies. The answer is given
 //! only if the parser reads the new line without errors.
 
+mod allocations;
 mod braces;
 mod calls;
 mod communications;
 mod context;
 mod declarations;
+mod declared;
 mod habit;
 mod headers;
 mod indents;
@@ -19,10 +21,13 @@ mod printed;
 mod ranges;
 mod rewrite;
 mod signs;
+mod tensor_call;
+mod tensor_functions;
+mod tensor_reductions;
 mod values;
 mod words;
 
-use super::ast::{AnsweredLine, ExprNode, FileSyntax, ItemSyntax, StatementNode, StmtForm};
+use super::ast::{AnsweredLine, ExprNode, FileSyntax, IndexItem, ItemSyntax, StatementNode, StmtForm};
 use crate::error::{SyntaxEdit, SyntaxError};
 use crate::span::Span;
 use context::LineContext;
@@ -53,13 +58,15 @@ pub(super) fn library_lines(text: &str, file: &FileSyntax) -> Vec<Range<usize>> 
     found
 }
 
-/// `wait(h)`, `wait 1`, `float *G = malloc(n)`.
+/// `wait(h)`, `wait 1`, `float *G = malloc(n)`, `G = f32[n]`.
 fn is_other_statement(file: &FileSyntax, stmt: &StatementNode) -> bool {
     match stmt.form {
         StmtForm::Wait(value) => matches!(file.expr(value), ExprNode::Int(_) | ExprNode::Paren(_)),
-        StmtForm::Assign { targets, .. } => file.targets[targets.indices()]
-            .first()
-            .is_some_and(|target| matches!(file.expr(target.value), ExprNode::Binary(..))),
+        StmtForm::Assign { targets, value, .. } => {
+            let first = file.targets[targets.indices()].first();
+            first.is_some_and(|target| matches!(file.expr(target.value), ExprNode::Binary(..)))
+                || allocations::is_type(file, value)
+        }
         _ => false,
     }
 }
@@ -67,6 +74,9 @@ fn is_other_statement(file: &FileSyntax, stmt: &StatementNode) -> bool {
 /// Calls of other libraries, and those of communications and permutations without the keys and the arrow of here. A
 /// kernel of the file may have the name of one.
 fn is_other_call(file: &FileSyntax, node: ExprNode) -> bool {
+    if let ExprNode::Index(_, items) = node {
+        return file.index_items[items.indices()].iter().any(|item| is_new_axis(file, item));
+    }
     let ExprNode::Call(name, args) = node else { return false };
     let name = file.strings.get(name.name);
     let args = &file.args[args.indices()];
@@ -75,13 +85,25 @@ fn is_other_call(file: &FileSyntax, node: ExprNode) -> bool {
         Some(word) if word != name => true,
         Some(_) => plain > 1,
         None if matches!(name, "send" | "recv" | "Set.Permute") => plain > 1,
-        None if name == "alloc" => {
-            args.iter().any(|arg| arg.key.is_some_and(|key| file.strings.get(key.name) == "zero"))
+        None if allocations::is_other_allocation(file, name, args) => true,
+        None => {
+            communications::is_library_call(name)
+                || libraries::is_foreign_name(name)
+                || tensor_functions::is_tensor_function(file, name, args)
         }
-        None => communications::is_library_call(name) || libraries::is_foreign_name(name),
     };
     let is_own = || file.items.iter().flat_map(ItemSyntax::names).any(|own| file.strings.get(own.name) == name);
     is_other && !is_own()
+}
+
+/// `None` of `M[:, None]`.
+fn is_new_axis(file: &FileSyntax, item: &IndexItem) -> bool {
+    let IndexItem::At(index) = *item else { return false };
+    match *file.expr(index) {
+        ExprNode::Name(name) => ranges::is_new_axis(file.strings.get(name)),
+        ExprNode::Field(_, field) => ranges::is_new_axis(file.strings.get(field.name)),
+        _ => false,
+    }
 }
 
 /// Replaces the errors about lines of other languages by one for each, with the line to write; `lines` are looked at
@@ -118,7 +140,7 @@ pub(super) fn answer_habits(
             .drain(..)
             .partition(|error| line.contains(&(error.span.start as usize)) || error.span.start as usize == line.end);
         let is_answered = has_error
-            && matches!(on_line.as_slice(), [one] if is_repaired(text, &line, one) && !leaves_line_out(text, &line, one));
+            && matches!(on_line.as_slice(), [one] if is_repaired(text, &line, one) && !leaves_line_out(text, &line, one) && !headers::has_open_axes(&text[line.clone()]));
         let answer = if is_answered { None } else { answer_line(text, &line) };
         *errors = others;
         match answer {

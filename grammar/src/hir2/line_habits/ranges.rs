@@ -1,18 +1,12 @@
 //! Ranges in indices, as NumPy has them: `slice` with the extents that the text declares.
 
 use super::context::LineContext;
+use super::declared::{DeclaredType, typed_tensor};
 use super::habit::Habit;
-use super::line::{CodeLine, has_word, split_items};
-
-/// A tensor as the text declares it.
-struct DeclaredTensor {
-    dtype: String,
-    extents: Vec<String>,
-}
+use super::line::{CodeLine, is_name, split_items};
 
 /// `V[0:2]`: a statement of its own in front of this one, or this one.
 pub(super) fn range_of_tensor(line: &CodeLine<'_>, context: &LineContext<'_>) -> Option<Habit> {
-    let text = context.text;
     let open = (1..line.pieces.len()).find(|&at| {
         let close = line.closing(at);
         let has_range = |close| {
@@ -27,7 +21,7 @@ pub(super) fn range_of_tensor(line: &CodeLine<'_>, context: &LineContext<'_>) ->
     let close = line.closing(open)?;
     let equals = line.find_outside("=").filter(|equals| *equals < open)?;
     let name = line.piece_text(open - 1);
-    let tensor = declared_tensor(text, name)?;
+    let tensor = context.type_of(name)?;
     let call = slice_call(name, &split_items(line.between(open, close)), &tensor)?;
     let place = line.pieces[open - 1].place.start..line.pieces[close].place.end;
     let shown = line.pieces[open].place.start..place.end;
@@ -36,7 +30,7 @@ pub(super) fn range_of_tensor(line: &CodeLine<'_>, context: &LineContext<'_>) ->
     let is_whole = line.code[line.pieces[equals].place.end..].trim().trim_end_matches(';') == &line.code[place.clone()];
     let target_name = target.split(':').next().unwrap_or_default();
     if is_whole && !target_name.contains(['[', ',']) {
-        let is_declared = target.contains(':') || typed_tensor(text, target).is_some();
+        let is_declared = target.contains(':') || typed_tensor(context.text, target).is_some();
         let declared = if is_declared { target.to_owned() } else { format!("{target}: {}", call.ty) };
         return Some(Habit::rewrite_line(shown, format!("{declared} = {}", call.text), message));
     }
@@ -57,15 +51,15 @@ struct SliceCall {
 }
 
 /// The call for an index: numbers select a slice first, ranges are those of the axes that are left.
-fn slice_call(name: &str, items: &[&str], tensor: &DeclaredTensor) -> Option<SliceCall> {
-    if items.len() > tensor.extents.len() {
+fn slice_call(name: &str, items: &[&str], tensor: &DeclaredType) -> Option<SliceCall> {
+    if items.len() > tensor.axes.len() {
         return None;
     }
     let selected: Vec<&str> = items.iter().map(|item| if item.contains(':') { ":" } else { item }).collect();
     let kept = selected.iter().rposition(|item| *item != ":").map_or(0, |last| last + 1);
     let operand = if kept == 0 { name.to_owned() } else { format!("{name}[{}]", selected[..kept].join(", ")) };
     let (mut ranges, mut extents) = (Vec::new(), Vec::new());
-    for (at, extent) in tensor.extents.iter().enumerate() {
+    for (at, extent) in tensor.axes.iter().enumerate() {
         let Some(item) = items.get(at).filter(|item| item.contains(':')) else {
             if at >= items.len() {
                 ranges.push(format!("[0, {extent}, 1]"));
@@ -123,74 +117,48 @@ fn length_of(start: &str, end: &str, step: &str) -> Option<String> {
     }
 }
 
-/// The places of a name in a line of code: what stands before and after it.
-fn uses_of<'t>(code: &'t str, name: &'t str) -> impl Iterator<Item = (&'t str, &'t str)> {
-    let places = code.match_indices(name).map(move |(at, _)| (&code[..at], code[at + name.len()..].trim_start()));
-    places.filter(|(before, _)| !before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
-}
-
-/// The lines of a text without comments.
-fn code_lines(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().map(|line| line.split("//").next().unwrap_or_default())
-}
-
-/// The type that a text gives a tensor.
-fn typed_tensor(text: &str, name: &str) -> Option<DeclaredTensor> {
-    let mut uses = code_lines(text).flat_map(|code| uses_of(code, name));
-    uses.find_map(|(_, rest)| read_declared(rest.strip_prefix(':')?.trim_start()))
-}
-
-/// The declaration of a tensor in a text: its type, or that of the tensor that it is a copy or a slice of.
-fn declared_tensor(text: &str, name: &str) -> Option<DeclaredTensor> {
-    let mut uses = code_lines(text).flat_map(|code| uses_of(code, name));
-    typed_tensor(text, name).or_else(|| {
-        uses.find_map(|(before, rest)| {
-            let value = rest.strip_prefix('=').filter(|value| !value.starts_with('=') && before.trim().is_empty())?;
-            copied_tensor(text, value.trim(), name)
-        })
-    })
-}
-
-/// `f32[x:p, m]`
-fn read_declared(ty: &str) -> Option<DeclaredTensor> {
-    let (dtype, rest) = ty.split_once('[')?;
-    let inside = rest.split(']').next()?;
-    let is_word = !dtype.is_empty() && dtype.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
-    let axes = split_items(inside).into_iter().filter(|axis| !axis.starts_with("r.") && !axis.is_empty());
-    is_word.then(|| DeclaredTensor { dtype: dtype.to_owned(), extents: axes.map(str::to_owned).collect() })
-}
-
-/// The type of `X[own]`, `X` and `f(X)`, which are as long as `X` without the axes that are selected.
-fn copied_tensor(text: &str, value: &str, of: &str) -> Option<DeclaredTensor> {
-    let line = CodeLine::new(value);
-    let is_call = line.piece_text(1) == "("
-        && line.is_name(0)
-        && !matches!(line.piece_text(0), "matmul" | "linear" | "reduction" | "alloc");
-    let first = if is_call { 2 } else { 0 };
-    let name = line.piece_text(first);
-    if !line.is_name(first) || name == of || has_word(value, of) {
-        return None;
-    }
-    let mut tensor = declared_tensor(text, name)?;
-    let end = match line.piece_text(first + 1) {
-        "[" => {
-            let close = line.closing(first + 1)?;
-            let items = split_items(line.between(first + 1, close));
-            let mut at = 0;
-            tensor.extents.retain(|_| {
-                at += 1;
-                items.get(at - 1).is_none_or(|item| *item == ":")
-            });
-            close + 1
+/// `M[:, None]`: a new axis, in the value of a statement.
+pub(super) fn new_axis_index(line: &CodeLine<'_>, context: &LineContext<'_>) -> Option<Habit> {
+    let equals = line.find_outside("=")?;
+    let at = (equals + 1..line.pieces.len()).find(|&at| is_new_axis(line.piece_text(at)))?;
+    let depth = line.pieces[at].depth;
+    let open =
+        (equals + 1..at).rev().find(|&open| line.piece_text(open) == "[" && line.pieces[open].depth + 1 == depth)?;
+    let close = line.closing(open)?;
+    let items = split_items(line.between(open, close));
+    let last = |item: &str| item.rsplit('.').next().is_some_and(is_new_axis);
+    let is_whole = items.iter().all(|item| matches!(*item, ":" | "...") || last(item));
+    let name = line.piece_text(open - 1);
+    let rank = context.type_of(name).map(|ty| ty.axes.len());
+    let mut flags: Vec<bool> = Vec::new();
+    for item in &items {
+        let added = items.iter().filter(|item| last(item)).count();
+        match *item {
+            "..." => flags.extend(std::iter::repeat_n(false, (rank? + added).checked_sub(items.len() - 1)?)),
+            item => flags.push(last(item)),
         }
-        _ => first + 1,
+    }
+    let kept = flags.iter().filter(|flag| !**flag).count();
+    flags.extend(std::iter::repeat_n(false, rank.unwrap_or(kept).saturating_sub(kept)));
+    let flags: Vec<String> = flags.iter().map(bool::to_string).collect();
+    let value = format!("broadcast({name}, flags=[{}])", flags.join(", "));
+    let place = line.pieces[open - 1].place.start..line.pieces[close].place.end;
+    let message = "an index adds no axis: `broadcast` does, with a true flag for a new axis";
+    let shown = line.pieces[at].place.clone();
+    let is_value =
+        place.start == line.pieces[equals + 1].place.start && place.end == line.code.trim_end_matches([';', ' ']).len();
+    let found = match is_value {
+        true => Habit::replace_part(line, place, &value, message),
+        false => {
+            let new = context.unused_name(line.code);
+            let above = vec![format!("{new} = {value}")];
+            Habit { above, ..Habit::replace_part(line, place, &new, message) }
+        }
     };
-    let is_plain = if is_call {
-        line.piece_text(end) == ")" && line.piece_text(end + 1).is_empty()
-    } else {
-        line.piece_text(end).is_empty()
-    };
-    // A slice of a range keeps axes over devices, which are no extents.
-    let has_devices = tensor.extents.iter().any(|extent| extent.contains(':'));
-    (is_plain && !has_devices).then_some(tensor)
+    (is_whole && is_name(name)).then_some(Habit { place: shown, ..found })
+}
+
+/// `None`, `newaxis`.
+pub(super) fn is_new_axis(word: &str) -> bool {
+    matches!(word, "None" | "newaxis")
 }

@@ -3,7 +3,10 @@
 use super::context::LineContext;
 use super::habit::Habit;
 use super::line::CodeLine;
-use super::{calls, communications, declarations, headers, libraries, printed, ranges, signs, values, words};
+use super::{
+    allocations, calls, communications, declarations, headers, libraries, printed, ranges, signs, tensor_functions,
+    values, words,
+};
 use crate::hir2::parser::Parser;
 use std::ops::Range;
 
@@ -40,13 +43,15 @@ pub(super) const LINE_RULES: &[Rule] = &[
     words::is_comparison,
     words::compared_key,
     words::compared_target,
-    words::allocation,
+    allocations::allocation_call,
+    tensor_functions::tensor_function,
     signs::negation,
     communications::library_call,
     libraries::returned_value,
     libraries::copy_call,
     libraries::runtime_call,
     libraries::triton_store,
+    libraries::launch_brackets,
     libraries::wait_method,
     libraries::module_function,
     calls::stream_manager,
@@ -65,6 +70,7 @@ pub(super) const LINE_RULES: &[Rule] = &[
     signs::double_arrow,
     signs::equals_before_type,
     calls::keyword_with_colon,
+    ranges::new_axis_index,
     ranges::range_of_tensor,
     signs::semicolon_between,
     signs::missing_comma,
@@ -83,6 +89,7 @@ pub(super) const ITEM_RULES: &[Rule] = &[
     headers::type_of_mlir,
     headers::sizes_list,
     headers::mesh_line,
+    headers::open_axes,
     signs::double_arrow,
     signs::semicolon_between,
     headers::missing_arrow,

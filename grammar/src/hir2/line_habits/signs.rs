@@ -53,7 +53,7 @@ pub(super) fn several_statements(line: &CodeLine<'_>, _: &LineContext<'_>) -> Op
 
 /// `S = f32[m, n] = alloc`, `S = f32[m, n]`.
 pub(super) fn equals_before_type(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
-    let is_type = super::declarations::is_element_type(line.piece_text(2));
+    let is_type = crate::hir2::element_types::is_element_type(line.piece_text(2));
     if !(line.is_name(0) && line.piece_text(1) == "=" && is_type && line.piece_text(3) == "[") {
         return None;
     }

@@ -2,10 +2,10 @@
 
 use super::communications::collective_word;
 use super::context::LineContext;
-use super::declarations::element_type;
 use super::habit::Habit;
 use super::line::{CodeLine, is_name, split_items};
 use crate::error::Code;
+use crate::hir2::element_types::element_type;
 use crate::hir2::habits::COLLECTIVE_WORDS;
 
 /// Keys of arguments, which `==` and a place without a key stand for.
@@ -289,24 +289,4 @@ pub(super) fn collective_call(line: &CodeLine<'_>, _: &LineContext<'_>) -> Optio
         let message = format!("`->` stands between the two tensors of `{word}`");
         Habit::replace_part(line, start..start + inside.len(), &meant, message)
     })
-}
-
-/// `alloc(zero=true)`, `G: f32[p] = zeros(p)`, `G: f32[p] = torch.empty(p)`.
-pub(super) fn allocation(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
-    let equals = line.find_outside("=").filter(|_| line.piece_text(1) == ":")?;
-    let value = line.code[line.pieces[equals].place.end..].trim().trim_end_matches(';').trim_end();
-    let (name, arguments) = value.strip_suffix(')')?.split_once('(')?;
-    let meant = match name.rsplit('.').next()? {
-        "alloc" if matches!(arguments, "zero=True" | "zero=true" | "zero=1") => "alloc(zero)",
-        "zeros" | "zeros_like" | "calloc" => "alloc(zero)",
-        "empty" | "empty_like" | "malloc" => "alloc",
-        _ => return None,
-    };
-    let start = line.code.len() - line.code[line.pieces[equals].place.end..].trim_start().len();
-    Some(Habit::replace_part(
-        line,
-        start..start + value.len(),
-        meant,
-        "memory is given by `alloc`, and its extents are those of the type",
-    ))
 }

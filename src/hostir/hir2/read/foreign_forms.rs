@@ -254,30 +254,6 @@ impl ProgramReader<'_> {
         word.filter(|word| dtype_of_word(word).is_some()).unwrap_or("f32")
     }
 
-    /// `B = permute(A, [1, 0])`: the communication of this name has two sides and peers. Returns false for that.
-    pub(super) fn report_permuted_axes(&mut self, name: NameSyntax, args: NodeRange) -> bool {
-        let file = self.file;
-        let args = &file.args[args.indices()];
-        let is_transfer = args.iter().any(|arg| {
-            arg.key.is_some_and(|key| matches!(file.symbol_text(key.name), "to" | "from"))
-                || matches!(*file.expr(arg.value), ExprNode::Arrow(..))
-        });
-        if self.name_text(name.name) != "permute" || args.is_empty() || is_transfer {
-            return false;
-        }
-        let operand = self.source_text(args[0].span);
-        let orders: Vec<&str> = args[1..].iter().map(|arg| self.source_text(file.expr_span(arg.value))).collect();
-        let order = match orders.as_slice() {
-            [] => "[1, 0]".to_owned(),
-            [list] if list.starts_with('[') => (*list).to_owned(),
-            several => format!("[{}]", several.join(", ").trim_matches(['(', ')'])),
-        };
-        let message = "`permute` is a communication, but this has no `->` and no peers";
-        let note = format!("axes are exchanged by `Set.Permute({operand}, perm={order})`");
-        self.diags.push(Diag::error(codes::WRONG_KIND, name.span, message).with_note(note));
-        true
-    }
-
     /// The value here of `local_rank`, `world_size` and the like.
     pub(super) fn runtime_scalar_note(&self, text: &str) -> Option<String> {
         let value = runtime_scalar_of(text)?;

@@ -201,7 +201,6 @@ impl<'a> ProgramReader<'a> {
                 self.report_collective_result(target, name, args);
                 None
             }
-            ([_], ExprNode::Call(name, args)) if self.report_permuted_axes(name, args) => None,
             ([target], ExprNode::Call(name, args)) if self.is_post(name, args) => {
                 let handle = self.handle_target(target)?;
                 self.read_post(name, args, Some(handle), span).map(|_| ())
