@@ -103,13 +103,7 @@ fn find_reason(
     }
     let notes = match cycle {
         Some(cycle) => match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
-            Some(note) => {
-                let other = message!(
-                    "or use `{}`; `--map-backend=NCCL=CUDA` runs it with copies, too",
-                    quoted_argument("backend", "NCCL")
-                );
-                vec![note, other]
-            }
+            Some(note) => vec![note],
             None if cycle.iter().all(|entry| waits_for_message(entry, ranks)) => vec![group_advice()],
             None => Vec::new(),
         },

@@ -49,24 +49,34 @@ fn free_number(outline: &Outline<'_>) -> u32 {
 }
 
 /// Candidates that start a later communication of the block first, or this one before an earlier one; each with its
-/// slices, and with the Wait right after it.
+/// slices, without the Wait right after it or with it.
 pub(super) fn start_earlier(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
     let beside: Vec<usize> = outline.statements_beside(post).filter(|&at| outline.kind(at).is_post()).collect();
     let later = beside.iter().copied().find(|&at| at > post).map(|later| (later, post));
     let earlier = beside.iter().copied().rfind(|&at| at < post).map(|earlier| (post, earlier));
-    [later, earlier].into_iter().flatten().filter_map(|(moved, place)| start_before(outline, moved, place)).collect()
+    let pairs: Vec<(usize, usize)> = [later, earlier].into_iter().flatten().collect();
+    let alone = pairs.iter().filter_map(|&(moved, place)| start_before(outline, moved, place, None));
+    let with_wait = pairs.iter().filter_map(|&(moved, place)| {
+        let wait = waits_of(outline, outline.op(moved).number()?).find(|&wait| wait == moved + 1)?;
+        start_before(outline, moved, place, Some(wait))
+    });
+    alone.chain(with_wait).collect()
 }
 
-fn start_before(outline: &Outline<'_>, moved: usize, place: usize) -> Option<Candidate> {
-    let number = outline.op(moved).number()?;
-    let read: Vec<_> = outline.op(moved).all_tensors().collect();
-    let between = place + 1..moved;
-    let slices = between.filter(|&at| {
-        is_host_select(outline.kind(at)) && outline.op(at).output_tensors().all(|part| read.contains(&part))
-    });
-    let wait = waits_of(outline, number).find(|&wait| wait == moved + 1);
+/// Moves a communication in front of another statement, with its slices and this Wait.
+fn start_before(outline: &Outline<'_>, moved: usize, place: usize, wait: Option<usize>) -> Option<Candidate> {
+    // Also the slices of which those are made.
+    let mut used: Vec<_> = outline.op(moved).all_tensors().collect();
+    let mut slices: Vec<usize> = Vec::new();
+    for at in (place + 1..moved).rev().filter(|&at| is_host_select(outline.kind(at))) {
+        if outline.op(at).output_tensors().all(|part| used.contains(&part)) {
+            used.extend(outline.op(at).all_tensors());
+            slices.insert(0, at);
+        }
+    }
     let place = first_own_slice(outline, place);
     slices
+        .into_iter()
         .chain([moved])
         .chain(wait)
         .try_fold(TextChange::new(outline), |change, at| change.with_moved_beside(at, Place::Before(place)))?

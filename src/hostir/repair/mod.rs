@@ -17,6 +17,7 @@ mod judge;
 mod layout;
 mod lines;
 mod memory_candidates;
+mod message_edits;
 mod near_edits;
 mod order_candidates;
 mod outline;
@@ -44,7 +45,7 @@ use crate::diag::{Diag, Fix};
 use crate::hir2::{is_hir2, own_text};
 use context::TextContext;
 use refuted::retract_fixes;
-use related::join_related;
+use related::{join_equal, join_related};
 use search::RepairSearch;
 
 pub use further::add_further_errors;
@@ -59,8 +60,9 @@ pub fn add_tested_fixes(text: &str, diags: &mut Vec<Diag>, judge: &mut dyn TextJ
     }
     search_fixes(text, diags, judge);
     join_related(text, diags, judge);
-    if context.is_some() {
+    if is_hir2(text) {
         search_near_edits(text, diags, judge);
+        join_equal(diags);
     }
     if let Some(context) = &context {
         consistency::explain_by_slip(text, diags, context, judge);
@@ -84,6 +86,8 @@ fn search_near_edits(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) 
         // It mends all that is wrong: other proposals may not.
         let others: Vec<usize> = (0..diag.fixes.len()).filter(|&at| !diag.fixes[at].edits.is_empty()).collect();
         retract_fixes(diag, &others);
+        // The edit is a repair of its own: that in words is another one.
+        diag.fixes.retain(|fix| !fix.edits.is_empty());
         diag.fixes.push(found);
     }
 }

@@ -2,7 +2,9 @@
 //! rank that does not wrap around. A person writes these wrongly most; each is tried before it is proposed.
 
 use super::lines::{indent_width, outer_lines};
+use super::message_edits::{has_message, message_changes, received_changes};
 use super::posts::{posts_without_name, take_name};
+use super::slips::PartChange;
 use crate::diag::{Applicability, Diag, Fix, Span, codes};
 
 /// Errors that such a change may repair.
@@ -15,6 +17,7 @@ const NEAR: &[&str] = &[
     codes::DISAGREEMENT,
     codes::TEAM,
     codes::UNKNOWN_HANDLE,
+    codes::RACE,
 ];
 
 /// The maximum number of communications that may have the name of a `wait`.
@@ -94,15 +97,27 @@ pub(super) fn near_edits(text: &str, diag: &Diag) -> Vec<Fix> {
     }
     let mut seen = rustc_hash::FxHashSet::default();
     starts.retain(|start| seen.insert(*start));
-    let mut found: Vec<Fix> = starts.into_iter().flat_map(|start| line_edits(text, start)).collect();
+    let mut found: Vec<Fix> = starts.iter().flat_map(|&start| line_edits(text, start, diag.code)).collect();
     found.truncate(MOST_EDITS);
     found
 }
 
-/// The changes of one line.
-fn line_edits(text: &str, start: usize) -> Vec<Fix> {
+/// The changes of messages in a line, then those by one. What is received elsewhere ends a race.
+fn line_edits(text: &str, start: usize, code: &str) -> Vec<Fix> {
     let line = text[start..].lines().next().unwrap_or_default();
-    let code = line.split("//").next().unwrap_or_default();
+    let statement = line.split("//").next().unwrap_or_default();
+    if code == codes::RACE {
+        return fixes_of(statement, start, received_changes(text, statement, start));
+    }
+    let of_messages = [codes::DEADLOCK, codes::DISAGREEMENT].contains(&code) && has_message(statement);
+    let mut found =
+        if of_messages { fixes_of(statement, start, message_changes(text, statement, start)) } else { Vec::new() };
+    found.extend(changes_by_one(text, statement, start));
+    found
+}
+
+/// The changes by one in a line.
+fn changes_by_one(text: &str, code: &str, start: usize) -> Vec<Fix> {
     if indent_width(code) == 0 {
         return Vec::new();
     }
@@ -111,10 +126,15 @@ fn line_edits(text: &str, start: usize) -> Vec<Fix> {
     changed.extend(wrap_changes(text, code));
     changed.extend(index_changes(code));
     changed.extend(condition_changes(code));
-    let fixes = changed.into_iter().map(|(part, new)| {
-        let shown = format!("{}{new}{}", &code[..part.start], &code[part.end..]);
-        let place = Span::new(start + part.start, start + part.end);
-        let fix = Fix::replacement(format!("write `{}`", shown.trim()), place, new);
+    fixes_of(code, start, changed.into_iter().map(|(part, new)| PartChange::new(part, new, 0)).collect())
+}
+
+/// The changes of a line as fixes, which say the line to write.
+fn fixes_of(code: &str, start: usize, changes: Vec<PartChange>) -> Vec<Fix> {
+    let fixes = changes.into_iter().map(|change| {
+        let shown = format!("{}{}{}", &code[..change.part.start], change.text, &code[change.part.end..]);
+        let place = Span::new(start + change.part.start, start + change.part.end);
+        let fix = Fix::replacement(format!("write `{}`", shown.trim()), place, change.text);
         Fix { applicability: Applicability::MaybeIncorrect, ..fix }
     });
     fixes.collect()
@@ -203,7 +223,7 @@ mod tests {
         let text = "mesh d = 0..p\n  for s in p + 1 on streams:\n    if s < p: send(A[s], to=rank + 1)\n";
         let edits = |needle: &str| {
             let start = text.find(needle).map_or(0, |at| at - 4);
-            line_edits(text, text[..start + 4].rfind('\n').map_or(0, |end| end + 1))
+            line_edits(text, text[..start + 4].rfind('\n').map_or(0, |end| end + 1), codes::POSTS)
                 .into_iter()
                 .map(|fix| fix.message.as_str().to_owned())
                 .collect::<Vec<_>>()

@@ -39,6 +39,22 @@ pub(super) fn join_related(text: &str, diags: &mut Vec<Diag>, judge: &mut dyn Te
     }
 }
 
+/// Joins related errors with the same fix.
+pub(super) fn join_equal(diags: &mut Vec<Diag>) {
+    let mut at = 0;
+    while at < diags.len() {
+        let fix = diags[at].fixes.iter().find(|fix| !fix.edits.is_empty()).cloned();
+        let mut group = related_group(diags, at);
+        group.retain(|&other| fix.as_ref().is_some_and(|fix| diags[other].fixes.contains(fix)));
+        let taken: Vec<DiagLabel> = group.iter().flat_map(|&other| shown_places(&diags[other])).collect();
+        add_places(&mut diags[at], taken);
+        for other in group.into_iter().rev() {
+            diags.remove(other);
+        }
+        at += 1;
+    }
+}
+
 /// The errors after one that are related to it, or to another one of the group.
 fn related_group(diags: &[Diag], at: usize) -> Vec<usize> {
     let mut group = vec![at];

@@ -1,0 +1,168 @@
+//! Other peers and other parts of what messages transfer, in the lines that an error shows: those that the rest of the
+//! text has, and those of the neighbours in a ring.
+
+use super::lines::{indent_width, outer_lines};
+use super::slips::{PartChange, comma_parts};
+use super::usage::word_places;
+use std::ops::Range;
+
+/// The keys of the peers of messages, each with that of the other side; an error is about what a rank receives.
+const SIDES: &[(&str, &str)] = &[("from=", "to="), ("to=", "from=")];
+
+/// The changes of a line of code, which begins at a byte of the text.
+pub(super) fn message_changes(text: &str, code: &str, start: usize) -> Vec<PartChange> {
+    let mut found = peer_changes(text, code);
+    for operand in message_operands(code) {
+        found.extend(part_changes(text, code, start, operand));
+    }
+    found
+}
+
+/// The indices of what messages receive: other parts of a tensor that is sent at the same time.
+pub(super) fn received_changes(text: &str, code: &str, start: usize) -> Vec<PartChange> {
+    let received = message_operands(code).into_iter().filter(|operand| code[..operand.start].ends_with("recv("));
+    received.flat_map(|operand| part_changes(text, code, start, operand)).collect()
+}
+
+/// Peers that answer those of the other side, and scalars of the text.
+fn peer_changes(text: &str, code: &str) -> Vec<PartChange> {
+    let scalars = rank_scalars(text);
+    let mut found = Vec::new();
+    for (key, other) in SIDES {
+        let peers: Vec<&str> = peer_values(text, other).into_iter().map(|part| &text[part]).collect();
+        for part in peer_values(code, key) {
+            let own = &code[part.clone()];
+            let mut changed: Vec<String> = Vec::new();
+            for peer in &peers {
+                let defined = scalars.iter().find(|(name, _)| name == peer).map_or(*peer, |(_, value)| *value);
+                let Some(answer) = answering_peer(defined) else { continue };
+                let known = scalars.iter().find(|(_, value)| *value == answer).map(|(name, _)| (*name).to_owned());
+                changed.push(known.unwrap_or(answer));
+            }
+            changed.extend(scalars.iter().map(|(name, _)| (*name).to_owned()));
+            let mut seen = rustc_hash::FxHashSet::default();
+            changed.retain(|other| other != own && seen.insert(other.clone()));
+            found.extend(changed.into_iter().map(|other| PartChange::new(part.clone(), other, 1)));
+        }
+    }
+    found
+}
+
+/// The places of the values after a key.
+fn peer_values(text: &str, key: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices(key) {
+        if text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
+            continue;
+        }
+        let begin = at + key.len();
+        let mut depth = 0;
+        let end = text[begin..].find(|c: char| {
+            match c {
+                '(' => depth += 1,
+                ')' if depth > 0 => depth -= 1,
+                _ => return depth == 0 && matches!(c, ',' | ')' | '\n'),
+            }
+            false
+        });
+        found.extend(end.map(|length| begin..begin + length));
+    }
+    found
+}
+
+/// `wrap(rank - 1, p)` for `(rank + 1) % p`, `rank - 1` for `rank + 1`, and back.
+fn answering_peer(peer: &str) -> Option<String> {
+    if let Some((base, shift, count)) = ring_shift(peer, "(", " + ", ") % ") {
+        return Some(format!("wrap({base} - {shift}, {count})"));
+    }
+    if let Some((base, shift, count)) = ring_shift(peer.strip_suffix(')')?, "wrap(", " - ", ", ") {
+        return Some(format!("({base} + {shift}) % {count}"));
+    }
+    None
+}
+
+/// The base, the shift and the number of ranks of a neighbour in a ring.
+fn ring_shift<'t>(peer: &'t str, open: &str, sign: &str, close: &str) -> Option<(&'t str, &'t str, &'t str)> {
+    let (sum, count) = peer.strip_prefix(open)?.split_once(close)?;
+    let (base, shift) = sum.split_once(sign)?;
+    [base, shift, count].iter().all(|part| is_word(part)).then_some((base, shift, count))
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.')
+}
+
+/// The scalars that the text computes from the rank, with their values.
+fn rank_scalars(text: &str) -> Vec<(&str, &str)> {
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let defined = lines.filter_map(|line| line.split_once(" = ").map(|(name, value)| (name.trim(), value.trim())));
+    let of_rank = defined.filter(|(name, value)| {
+        is_word(name) && word_places(value).into_iter().any(|word| &value[word] == "rank") && !value.contains('[')
+    });
+    of_rank.collect()
+}
+
+/// The places of the operands of messages: `G[at]` of `send(G[at], to=1)`.
+fn message_operands(code: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for word in ["send(", "recv("] {
+        for (at, _) in code.match_indices(word) {
+            let begin = at + word.len();
+            let end = code[begin..].find([',', ')', '[']).map(|length| begin + length);
+            let Some(end) = end else { continue };
+            let close = code[end..].starts_with('[').then(|| code[end..].find(']')).flatten();
+            found.push(begin..close.map_or(end, |close| end + close + 1));
+        }
+    }
+    found
+}
+
+/// Other parts of an operand: those of loops around it if it is whole, else its neighbours and those of other lines.
+fn part_changes(text: &str, code: &str, start: usize, operand: Range<usize>) -> Vec<PartChange> {
+    let Some(open) = code[operand.clone()].find('[').map(|at| operand.start + at) else {
+        let indices = outer_lines(text, start).into_iter().filter_map(|line| {
+            let head = text[line..].trim_start().strip_prefix("for ")?;
+            head.split_once(" in ").map(|(index, _)| index).filter(|index| is_word(index))
+        });
+        return indices.map(|index| PartChange::new(operand.end..operand.end, format!("[{index}]"), 1)).collect();
+    };
+    let name = &code[operand.start..=open];
+    let own = comma_parts(code, open + 1..operand.end - 1);
+    let whole = open + 1..operand.end - 1;
+    let count = axis_extent(text, &code[operand.start..open]);
+    let mut found: Vec<PartChange> = Vec::new();
+    for part in own.iter().filter(|part| is_word(&code[(*part).clone()])) {
+        let index = &code[part.clone()];
+        if let Some(count) = &count {
+            found.push(PartChange::new(part.clone(), format!("({index} + 1) % {count}"), 1));
+            found.push(PartChange::new(part.clone(), format!("wrap({index} - 1, {count})"), 1));
+        }
+    }
+    for (at, _) in text.match_indices(name) {
+        let begin = at + name.len();
+        let Some(length) = text[begin..].find(']') else { continue };
+        let other = &text[begin..begin + length];
+        if other != &code[whole.clone()] && !other.contains('[') {
+            found.push(PartChange::new(whole.clone(), other, 2));
+        }
+    }
+    found
+}
+
+/// The extent of the first axis of a tensor's declaration.
+fn axis_extent(text: &str, name: &str) -> Option<String> {
+    let declared = format!("{name}: ");
+    let at = text
+        .match_indices(&declared)
+        .map(|(at, _)| at)
+        .find(|&at| !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))?;
+    let axes = text[at + declared.len()..].lines().next()?.split_once('[')?.1;
+    let first = axes.split([',', ']']).next()?.trim();
+    let extent = first.rsplit(':').next()?;
+    is_word(extent).then(|| extent.to_owned())
+}
+
+/// True for a line of code that has a message.
+pub(super) fn has_message(code: &str) -> bool {
+    indent_width(code) > 0 && (code.contains("send(") || code.contains("recv("))
+}
