@@ -123,12 +123,31 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
             diags.push(Diag::error(codes::UNIT_COUNT, program.op_span(id), message));
         }
     }
-    for (host, inner) in program.posted_inputs(op, unit_id) {
+    let passed: Vec<(Value, Value)> = program.posted_inputs(op, unit_id).collect();
+    if let Some(diag) = exchanged_arguments(program, id, &passed) {
+        diags.push(diag);
+        return;
+    }
+    for (host, inner) in passed {
         check_post_value(program, id, host, inner, diags);
     }
     for (host, inner) in op.results.iter().zip(&unit.outputs) {
         check_post_value(program, id, *host, *inner, diags);
     }
+}
+
+/// The error for a scalar and a tensor that are passed in the places of each other.
+fn exchanged_arguments(program: &Program, id: OpId, passed: &[(Value, Value)]) -> Option<Diag> {
+    let mut wrong = passed.iter().filter(|(host, inner)| host.as_tensor().is_some() != inner.as_tensor().is_some());
+    let (first, second) = (wrong.next()?, wrong.next()?);
+    if wrong.next().is_some() || first.0.as_tensor().is_some() == second.0.as_tensor().is_some() {
+        return None;
+    }
+    let [one, other] = [first.0, second.0].map(|value| argument_text(program, value));
+    let [inner, outer] = [first.1, second.1].map(|value| argument_text(program, value));
+    let unit = Quoted::spelled(PartKind::Word, "unit", "kernel");
+    let message = message!("{} and {} are exchanged: the {} has {} before {}", one, other, unit, inner, outer);
+    Some(Diag::error(codes::UNIT_PORT, program.op_span(id), message))
 }
 
 /// Checks that a tensor is passed for a tensor and a scalar for a scalar.

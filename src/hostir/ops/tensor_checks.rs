@@ -179,6 +179,10 @@ fn conversion_note(program: &Program, id: OpId, a: TensorId, b: TensorId) -> Mes
     let are_alike = inputs.windows(2).all(|pair| pair[0] == pair[1]);
     let free = program.unused_tensor_name();
     let hir2 = match is_result(kept) && are_alike {
+        // A communication has no result that another statement could name.
+        true if op.kind.is_communication() => format!(
+            "a communication converts nothing: `{free} = {to}({name})` in front of it, and `{free}` here in the place of `{name}`"
+        ),
         // Only the result differs.
         true => format!(
             "the result is {from}: convert it in a statement of its own, as in `{free} = ..` and `{} = {to}({free})`",
@@ -244,6 +248,12 @@ pub fn check_index_type(program: &Program, id: OpId, tensor: TensorId, role: &st
         }
         None if program.op(id).output_tensors().any(|result| result == tensor) => {
             let name = program.quoted_tensor(tensor);
+            let is_one = program.op(id).output_tensors().count() < 2;
+            let order = message!(
+                "the first result of `{}` has the values, the second one their positions",
+                quoted_op(program, id)
+            );
+            let diag = if is_one { diag } else { diag.with_note(order) };
             diag.with_note(message!("declare `{}` with elements of type `{}`", name, quoted_type(DType::Int)))
         }
         None => diag,

@@ -296,6 +296,10 @@ fn check_reference(program: &Program, id: OpId, diags: &mut Diags) {
     if unit.inputs.len() == reads {
         given.truncate(reads);
     }
+    if let Some(diag) = missing_reads(program, id, unit) {
+        diags.push(diag);
+        return;
+    }
     let sides = [(&given[..], &unit.inputs, "input"), (op.results.as_slice(), &unit.outputs, "output")];
     for (host, inner, what) in sides {
         if !unit.is_elided && host.len() != inner.len() {
@@ -306,6 +310,32 @@ fn check_reference(program: &Program, id: OpId, diags: &mut Diags) {
             check_reference_value(program, id, host, inner, diags);
         }
     }
+}
+
+/// The error for a launch that declares to read fewer tensors than its reference takes, though it passes more.
+fn missing_reads(program: &Program, id: OpId, unit: &HostUnit) -> Option<Diag> {
+    let parts = launch_parts(program.op(id)).filter(|_| program.is_hir2() && !unit.is_elided)?;
+    let taken: Vec<TensorId> = unit.inputs.iter().filter_map(|value| value.as_tensor()).collect();
+    let passed = parts.arguments.iter().filter_map(|value| value.as_tensor());
+    let more: Vec<TensorId> =
+        passed.filter(|tensor| !parts.reads.contains(tensor) && !parts.writes.contains(tensor)).collect();
+    if parts.reads.len() >= taken.len() || more.is_empty() {
+        return None;
+    }
+    let listed = |tensors: &[TensorId]| {
+        let names: Vec<Message> = tensors.iter().map(|tensor| message!("{}", program.quoted_tensor(*tensor))).collect();
+        Message::join(&names, ", ")
+    };
+    let message = message!(
+        "`reads({})` gives the reference {}, but it takes {}: `{}`",
+        listed(&parts.reads),
+        count_text(parts.reads.len(), "tensor"),
+        taken.len(),
+        listed(&taken)
+    );
+    let all: Vec<TensorId> = parts.reads.iter().copied().chain(more).collect();
+    let note = message!("the launch passes more: write `reads({})` if the kernel reads them", listed(&all));
+    Some(Diag::error(codes::LAUNCH_REFERENCE, program.op_span(id), message).with_note(note))
 }
 
 /// The error for a reference that declares `found` values where the launch has `needed`.

@@ -668,8 +668,16 @@ impl<'a> PlanBuilder<'a> {
     pub fn result_shape_error(&self, made: &[usize], result: TensorId, found: &[usize]) -> Diag {
         let name = quoted_head(self.program.op(self.op).kind.name());
         let result = self.quoted_tensor(result);
-        let message =
-            message!("`{}` makes the shape {}, but {} has {}", name, format!("{made:?}"), result, format!("{found:?}"));
+        let operand = self.program.op(self.op).input_tensors().next();
+        let given = operand.and_then(|operand| Some((operand, self.input_view(operand).ok()?.shape())));
+        let of_operand = match given {
+            Some((operand, shape)) => {
+                message!(" of {}, which has {},", self.quoted_tensor(operand), format!("{shape:?}"))
+            }
+            None => Message::default(),
+        };
+        let (made, found) = (format!("{made:?}"), format!("{found:?}"));
+        let message = message!("`{}`{} makes the shape {}, but {} has {}", name, of_operand, made, result, found);
         self.error_here(codes::SHAPES, message)
     }
 

@@ -42,11 +42,17 @@ const SHOWN: u32 = 3;
 /// The doubt beyond which a change is not shown.
 const MOST_DOUBT: u32 = 13;
 
+/// The doubt beyond which a change is not tried for replicas that differ, which is no error.
+const MOST_OF_REPLICAS: u32 = 4;
+
 /// The maximum number of changes that are shown.
 const MOST_SHOWN: usize = 2;
 
 /// The weight of the doubt about a slip beside its distance.
 const DOUBT: u32 = 2;
+
+/// The doubt about another type of an input or output: it is the contract with the caller.
+const OF_CONTRACT: u32 = 4;
 
 /// Errors of reading and planning that a slip of a name, an index or a type may cause.
 const OF_TEXT: &[&str] = &[
@@ -76,6 +82,12 @@ const OF_TEXT: &[&str] = &[
     codes::LAYOUT,
     codes::TEAM,
     codes::HALF_LOWERED,
+    codes::WRONG_RESULTS,
+    codes::DECLARED_TWICE,
+    codes::UNIT_PORT,
+    codes::UNIT_TENSOR,
+    codes::LAUNCH_REFERENCE,
+    codes::LOCAL_PART,
 ];
 
 /// Errors of the proof that a slip of a name, an index or an axis may cause.
@@ -114,7 +126,10 @@ pub(super) fn explain_by_slip(text: &str, diags: &mut Vec<Diag>, context: &TextC
     if is_sure {
         return drop_consequences(text, diags, judge);
     }
-    let open: Vec<Diag> = errors.filter(|diag| may_be_slip(diag)).take(MOST_ERRORS).cloned().collect();
+    let is_right = errors.clone().next().is_none();
+    let of_replicas = diags.iter().filter(|diag| is_right && diag.code == codes::REPLICAS);
+    let open: Vec<Diag> =
+        errors.filter(|diag| may_be_slip(diag)).chain(of_replicas).take(MOST_ERRORS).cloned().collect();
     for diag in open {
         let found = right_slips(text, &diag, context.table(), judge);
         let chosen = choose_slips(found);
@@ -165,7 +180,12 @@ fn show_slips(text: &str, diag: &mut Diag, chosen: Vec<Slip>) {
 fn right_slips(text: &str, diag: &Diag, table: &SymbolTable, judge: &mut dyn TextJudge) -> Vec<RightSlip> {
     let mut found: Vec<RightSlip> = Vec::new();
     let (mut instructions, mut compared, mut tried) = (0, 0, 0);
-    for (doubt, slip) in ranked_slips(text, diag, table) {
+    let of_replicas = diag.code == codes::REPLICAS;
+    let mut ranked = ranked_slips(text, diag, table);
+    if of_replicas {
+        ranked.retain(|(doubt, _)| *doubt <= MOST_OF_REPLICAS);
+    }
+    for (doubt, slip) in ranked {
         compared += usize::from(!found.is_empty());
         let is_far = found.first().is_some_and(|first| doubt > first.doubt + CLOSE);
         if compared > MOST_COMPARED || is_far || instructions > MOST_INSTRUCTIONS {
@@ -183,6 +203,9 @@ fn right_slips(text: &str, diag: &Diag, table: &SymbolTable, judge: &mut dyn Tex
         if count_errors(&verdict.diags) > 0 || verdict.instructions == 0 || instructions > MOST_INSTRUCTIONS {
             continue;
         }
+        if of_replicas && verdict.diags.iter().any(|other| other.code == codes::REPLICAS) {
+            continue;
+        }
         let warnings = verdict.diags.iter().filter(|diag| diag.severity == Severity::Warning).count();
         let doubt = if divides_by_another(&changed) { doubt + CLOSE } else { doubt };
         let outputs = judge.weigh_text(&changed).and_then(|weight| weight.outputs);
@@ -196,7 +219,7 @@ fn ranked_slips(text: &str, diag: &Diag, table: &SymbolTable) -> Vec<(u32, Slip)
     let primary = diag.primary.iter().map(|label| (label.span, 0));
     let places: Vec<(Span, u32)> = primary.chain(diag.labels.iter().map(|label| (label.span, 1))).collect();
     let distances = line_distances(text, table, &places);
-    let context = SlipContext::new(text, table, diag.code);
+    let context = SlipContext::new(text, table, diag);
     let missing = missing_name(text, diag);
     let mut start = 0;
     let mut ranked: Vec<(u32, Slip)> = Vec::new();
@@ -208,14 +231,26 @@ fn ranked_slips(text: &str, diag: &Diag, table: &SymbolTable) -> Vec<(u32, Slip)
             if distance == 0 && OF_OPERANDS.contains(&diag.code) {
                 slips.extend(context.prepared_operands(line, start));
             }
+            if distance == 0 {
+                slips.extend(context.added_names(line, start));
+            }
             ranked.extend(slips.into_iter().map(|slip| (slip.doubt * DOUBT + distance.min(FAR), slip)));
         }
         start += content.len();
     }
     ranked.extend(proposed_slips(text, diag));
     ranked.retain(|(doubt, _)| *doubt <= MOST_DOUBT);
+    let lines: Vec<&str> = text.lines().collect();
+    let is_contract = |slip: &Slip| lines.get(slip.line).is_some_and(|line| is_program_head(line));
+    ranked.iter_mut().filter(|(_, slip)| is_contract(slip)).for_each(|(doubt, _)| *doubt += OF_CONTRACT);
     ranked.sort_by_key(|(doubt, _)| *doubt);
     ranked
+}
+
+/// Returns true for the line with the inputs and outputs of a program.
+fn is_program_head(line: &str) -> bool {
+    let is_other = ["kernel ", "sizes ", "mesh ", "//"].iter().any(|word| line.starts_with(word));
+    line.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains('(') && !is_other
 }
 
 /// The name that nothing declares.

@@ -46,7 +46,8 @@ impl<'t> TextContext<'t> {
     /// The names of a text; `None` if it is in the printed form, or no diagnostic needs them.
     pub(super) fn for_diags(text: &'t str, diags: &[Diag], options: &ReadOptions) -> Option<Self> {
         let wanted = [OF_AXES, OF_STEPS, OF_MESHES, OF_MISSING_MESHES, OF_NAMES, OF_HANDLES].concat();
-        if !is_hir2(text) || !diags.iter().any(|diag| wanted.contains(&diag.code) || may_be_slip(diag)) {
+        let is_wanted = |diag: &Diag| wanted.contains(&diag.code) || may_be_slip(diag) || diag.code == codes::REPLICAS;
+        if !is_hir2(text) || !diags.iter().any(is_wanted) {
             return None;
         }
         let (file, mut found) = ParsedFile::parse(text);

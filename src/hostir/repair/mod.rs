@@ -5,6 +5,7 @@
 //! and proves the result. A change that leaves an error, or brings a new one, is not shown. Warnings are repaired
 //! only if there are no errors: a wrong program may need its waste elsewhere.
 
+mod added_names;
 mod agreement_candidates;
 mod bound_candidates;
 mod candidates;
@@ -32,6 +33,7 @@ mod search;
 mod skew_candidates;
 mod slips;
 mod slot_candidates;
+mod statement_slips;
 mod statement_text;
 mod text_change;
 mod twin;

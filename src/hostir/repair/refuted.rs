@@ -2,7 +2,7 @@
 
 use super::lines::line_number;
 use crate::diag::fix::apply_edits;
-use crate::diag::{Diag, Fix, Message, codes};
+use crate::diag::{Diag, Fix, Message, Notation, codes};
 
 /// Errors about names, whose fixes write another name.
 const OF_NAMES: &[&str] = &[codes::UNDEFINED_TENSOR, codes::UNKNOWN_SCALAR, codes::UNKNOWN_HANDLE, codes::OWN_INDEX];
@@ -44,6 +44,11 @@ pub(super) fn retract_words(diag: &mut Diag, texts: &[String]) {
     let is_proposal = |note: &str| PROPOSALS.iter().any(|words| note.contains(words));
     let notes = std::mem::take(&mut diag.notes).into_iter();
     let kept = notes.filter_map(|note| {
+        let note = if is_proposal(note.in_notation(Notation::Hir2).as_str()) {
+            note.in_notation(Notation::Hir2)
+        } else {
+            note
+        };
         let codes = if is_proposal(note.as_str()) { quoted_codes(&note) } else { Vec::new() };
         let is_gone = |code: &String| texts.iter().all(|text| !text.contains(code.as_str()));
         let gone: Vec<String> = codes.into_iter().filter(is_gone).collect();

@@ -2,9 +2,10 @@
 //! was meant shows only when the whole program is tried with it.
 
 use super::lines::indent_width;
+use super::statement_slips::{other_accesses, whole_changes};
 use super::type_slips::{AxisWords, type_slips};
 use super::usage::word_places;
-use crate::diag::{Applicability, Fix, Span, TextEdit, codes};
+use crate::diag::{Applicability, Diag, Fix, Span, TextEdit, codes};
 use crate::symbols::{SymbolKind, SymbolTable};
 use std::ops::Range;
 
@@ -49,12 +50,12 @@ pub(super) struct SlipContext<'t> {
     pub(super) table: &'t SymbolTable,
     pub(super) axes: AxisWords,
     /// The code of the error.
-    code: &'static str,
+    pub(super) code: &'static str,
 }
 
 impl<'t> SlipContext<'t> {
-    pub(super) fn new(text: &'t str, table: &'t SymbolTable, code: &'static str) -> Self {
-        Self { text, table, axes: AxisWords::of_text(text), code }
+    pub(super) fn new(text: &'t str, table: &'t SymbolTable, diag: &Diag) -> Self {
+        Self { text, table, axes: AxisWords::of_text(text).with_named(diag), code: diag.code }
     }
 
     /// The slips of the line that begins at a byte.
@@ -66,10 +67,12 @@ impl<'t> SlipContext<'t> {
             let said = format!("declare `{}`", found.declared);
             slips.push(Slip { fix: fix_of(said, start, found.change), line, doubt: found.doubt });
         }
-        if indent_width(code) == 0 || FIXED.iter().any(|word| code.trim_start().starts_with(word)) {
+        let is_fixed = FIXED.iter().any(|word| code.trim_start().starts_with(word));
+        if indent_width(code) == 0 || (is_fixed && self.code != codes::LAUNCH_REFERENCE) {
             return slips;
         }
-        for change in self.statement_changes(code, start) {
+        let changes = if is_fixed { other_accesses(code) } else { self.statement_changes(code, start) };
+        for change in changes {
             let doubt = change.doubt;
             let shown = format!("{}{}{}", &code[..change.part.start], change.text, &code[change.part.end..]);
             slips.push(Slip { fix: fix_of(format!("write `{}`", shown.trim()), start, change), line, doubt });
@@ -78,7 +81,8 @@ impl<'t> SlipContext<'t> {
     }
 
     fn statement_changes(&self, code: &str, start: usize) -> Vec<PartChange> {
-        let mut found = list_changes(code);
+        let mut found = whole_changes(code);
+        found.extend(list_changes(code));
         found.extend(side_changes(code));
         found.extend(operand_orders(code));
         found.extend(self.argument_changes(code, start));
@@ -103,7 +107,10 @@ impl<'t> SlipContext<'t> {
             let end = index_list(code, part.end).and_then(|list| list.last().map(|last| last.end + 1));
             let part = part.start..end.unwrap_or(part.end);
             let operand = &code[part.clone()];
-            let casts = self.axes.elements.iter().map(|element| (format!("{element}({operand})"), 2));
+            // An index may be the first of its type in a text.
+            let index = Some("i64").filter(|index| self.axes.elements.iter().all(|known| known != index));
+            let elements = self.axes.elements.iter().map(String::as_str).chain(index);
+            let casts = elements.map(|element| (format!("{element}({operand})"), 2));
             let broadcasts = ADDED_AXES.iter().map(|flags| (format!("broadcast({operand}, flags=[{flags}])"), 2));
             let permuted = std::iter::once((format!("Set.Permute({operand}, perm=[1, 0])"), 4));
             for (value, doubt) in casts.chain(broadcasts).chain(permuted) {
@@ -134,7 +141,7 @@ impl<'t> SlipContext<'t> {
     }
 
     /// A letter that names nothing.
-    fn unused_name(&self) -> Option<String> {
+    pub(super) fn unused_name(&self) -> Option<String> {
         let names = FREE_NAMES.iter().map(|name| (*name).to_owned());
         names.into_iter().find(|name| self.table.symbols().iter().all(|symbol| symbol.name != *name))
     }
@@ -308,7 +315,7 @@ fn fix_of(said: String, start: usize, change: PartChange) -> Fix {
 }
 
 /// The value of an argument: up to a comma or the bracket that closes the call.
-fn argument_value(code: &str, key: &str) -> Option<Range<usize>> {
+pub(super) fn argument_value(code: &str, key: &str) -> Option<Range<usize>> {
     let begin = code.find(key)? + key.len();
     let mut depth = 0;
     for (at, letter) in code[begin..].char_indices() {
@@ -368,6 +375,12 @@ fn changed_indices(code: &str, name_end: usize, list: &[Range<usize>], words: &[
             let mut swapped = texts.clone();
             swapped.swap(at - 1, at);
             found.push(PartChange::new(whole.clone(), swapped.join(", "), 1));
+        }
+        // The same index of a later axis.
+        if at + 1 == texts.len() {
+            let doubt = if texts[at] == "own" { 0 } else { 3 };
+            let before = [":, ", ":, :, "].into_iter();
+            found.extend(before.map(|axes| PartChange::new(part.start..part.start, axes, doubt)));
         }
     }
     for word in words.iter().filter(|word| list.len() == 1 || **word == "own") {
@@ -449,7 +462,7 @@ fn operand_orders(code: &str) -> Vec<PartChange> {
 }
 
 /// The operands of a call.
-fn split_operands(list: &str) -> Vec<&str> {
+pub(super) fn split_operands(list: &str) -> Vec<&str> {
     let (mut begin, mut depth) = (0, 0);
     let mut found = Vec::new();
     for (at, letter) in list.char_indices() {

@@ -2,6 +2,7 @@
 
 use super::lines::indent_width;
 use super::slips::{PartChange, comma_parts};
+use crate::diag::Diag;
 use std::ops::Range;
 
 /// The doubt about another type of an input or output: the caller has it.
@@ -26,16 +27,22 @@ pub(super) struct AxisWords {
     pub(super) rank_count: Option<String>,
     /// Types of elements that one declaration has.
     rare: Vec<String>,
+    /// The lists of axes of all declarations.
+    lists: Vec<String>,
+    /// What the error names, as `p * t`.
+    named: Vec<String>,
 }
 
 impl AxisWords {
     pub(super) fn of_text(text: &str) -> Self {
         let mut words = Self::default();
         let mut seen: Vec<String> = Vec::new();
+        let mut lists: Vec<String> = Vec::new();
         for line in text.lines() {
             let code = line.split("//").next().unwrap_or_default();
             for ty in written_types(code) {
                 seen.push(code[ty.element.clone()].to_owned());
+                lists.push(code[ty.axes[0].start..ty.end - 1].to_owned());
                 add_word(&mut words.elements, &code[ty.element.clone()]);
                 for axis in &ty.axes {
                     let (prefix, extent) = split_axis(&code[axis.clone()]);
@@ -59,10 +66,25 @@ impl AxisWords {
         }
         let is_rare = |element: &&String| seen.iter().filter(|other| other == element).count() == 1;
         words.rare = seen.iter().filter(is_rare).cloned().collect();
+        words.lists = lists;
         if words.letters.is_empty() {
             words.letters.push("x".to_owned());
         }
         words
+    }
+
+    /// The words with those in the backquotes of an error.
+    pub(super) fn with_named(mut self, diag: &Diag) -> Self {
+        let labels = diag.primary.iter().chain(&diag.labels).map(|label| &label.text);
+        for said in std::iter::once(&diag.message).chain(&diag.notes).chain(labels) {
+            said.as_str().split('`').skip(1).step_by(2).for_each(|code| add_word(&mut self.named, code));
+        }
+        self
+    }
+
+    /// Returns true if an error names both extents, where they meet.
+    fn are_named(&self, one: &str, other: &str) -> bool {
+        [one, other].iter().all(|extent| self.named.iter().any(|named| named == extent))
     }
 
     fn add_mesh(&mut self, code: &str) {
@@ -160,8 +182,13 @@ impl WrittenPlace {
         lists.extend(other_counts(&axes, words));
         let own: Vec<String> = axes.iter().map(|axis| (*axis).to_owned()).collect();
         lists.retain(|(axes, _)| *axes != own);
-        let mut found: Vec<PartChange> =
-            lists.into_iter().map(|(axes, doubt)| PartChange::new(list.clone(), axes.join(", "), doubt)).collect();
+        let changes = lists.into_iter().map(|(axes, doubt)| {
+            let axes = axes.join(", ");
+            // Another sum of the text is over these axes.
+            let is_known = axes.contains("r.") && words.lists.contains(&axes);
+            PartChange::new(list.clone(), axes, if is_known { doubt.saturating_sub(2) } else { doubt })
+        });
+        let mut found: Vec<PartChange> = changes.collect();
         let element = &code[self.element.clone()];
         let others = words.elements.iter().filter(|other| *other != element);
         let doubt = if words.rare.iter().any(|rare| rare == element) { 0 } else { 2 };
@@ -247,7 +274,12 @@ fn other_counts(axes: &[&str], words: &AxisWords) -> Vec<(Vec<String>, u32)> {
             other[at] = format!("{prefix}{word}");
             // A number is rarely meant for a name.
             let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-            found.push((other, if is_number(word) || is_number(extent) { 5 } else { 3 }));
+            let doubt = match is_number(word) || is_number(extent) {
+                _ if words.are_named(word, extent) => 1,
+                true => 5,
+                false => 3,
+            };
+            found.push((other, doubt));
         }
     }
     for at in 0..=axes.len() {

@@ -280,21 +280,27 @@ pub(super) fn report_own_index(
     let mut devices =
         program.tensors().iter().flat_map(|(id, _)| program.domains(id)).filter(|one| one.parallel.is_device());
     let is_of_ranks = devices.any(|one| Some(one.extent) == extent);
-    let (message, note, meant) = match is_own {
-        true => (
+    let sharded = later_device_axis(program, tensor, axis).filter(|_| is_own);
+    let (message, note, meant): (Message, Message, Option<String>) = match (is_own, sharded) {
+        (true, Some(other)) => (
+            message!("axis {} of `{}` does not lie across devices, but axis {} does", axis, name, other),
+            "write `:` for each axis that the rank has as a whole".into(),
+            Some(format!("{}own", ":, ".repeat(other - axis))),
+        ),
+        (true, None) => (
             message!("axis {} of `{}` does not lie across devices, so no part of it is the rank's own", axis, name),
             match is_of_ranks {
-                true => "write the number of a slice; that of the rank is `rank`",
+                true => "write the number of a slice; that of the rank is `rank`".into(),
                 false => {
-                    "each rank has a tensor of this name with all of this axis: leave `own` out, or write the number of a slice"
+                    "each rank has a tensor of this name with all of this axis: leave `own` out, or write the number of a slice".into()
                 }
             },
-            is_of_ranks.then_some("rank"),
+            is_of_ranks.then(|| "rank".to_owned()),
         ),
-        false => (
+        (false, _) => (
             message!("axis {} of `{}` lies across devices, and each rank holds one part of it", axis, name),
-            "write `own`: other ranks' parts come by communication",
-            Some("own"),
+            "write `own`: other ranks' parts come by communication".into(),
+            Some("own".to_owned()),
         ),
     };
     // The index of another statement has the same cause.
@@ -303,7 +309,7 @@ pub(super) fn report_own_index(
         let of_index = first.primary.as_ref().map(|label| label.span);
         let is_of_index = |fix: &&mut Fix| fix.edits.first().map(|edit| edit.span) == of_index;
         if let (Some(meant), Some(fix)) = (meant, first.fixes.iter_mut().find(is_of_index)) {
-            fix.edits.push(TextEdit { span, text: meant.to_owned() });
+            fix.edits.push(TextEdit { span, text: meant });
         }
         first.labels.push(DiagLabel { span, text: "so it is here".into() });
         return;
@@ -314,8 +320,17 @@ pub(super) fn report_own_index(
         let fix = Fix::replacement(format!("write `{meant}`"), span, meant);
         Fix { applicability: Applicability::Untried, ..fix }
     }));
-    diag.fixes.extend(resharded_fix(program, tensor, axis, is_own));
+    if sharded.is_none() {
+        diag.fixes.extend(resharded_fix(program, tensor, axis, is_own));
+    }
     diags.push(diag);
+}
+
+/// The first stored axis of a tensor after one that lies across devices.
+fn later_device_axis(program: &Program, tensor: TensorId, axis: usize) -> Option<usize> {
+    let stored = logical_axes(program, tensor);
+    let mut kept = stored.axes.iter().filter(|axis| !axis.is_reduction()).enumerate();
+    kept.find(|(at, other)| *at > axis && other.is_device_index()).map(|(at, _)| at)
 }
 
 /// Checks an index `rank`: it counts from 0 over all ranks, which is the position in the mesh only if the mesh is 0..n.

@@ -3,7 +3,9 @@
 
 use crate::axes::pairing::{AxisMismatch, LinkSide};
 use crate::diag::{Message, codes, message};
-use crate::ir::{Op, OpId, Program, quoted_axis, quoted_op, short_expr_text, word_of_dtype};
+use crate::ir::{
+    MeshCoordinate, Op, OpId, ParallelType, Program, quoted_axis, quoted_op, short_expr_text, word_of_dtype,
+};
 use crate::ops::expected_types::team_axis::{TeamAxis, divided_extent};
 
 /// The mismatch of a collective in `hir 2` whose input or output should be sharded, but has no axis over devices.
@@ -19,6 +21,9 @@ pub(super) fn find_local_part(
         return None;
     }
     let is_local = |side: &LinkSide| !program.domains(side.tensor).iter().any(|domain| domain.parallel.is_device());
+    if let Some(mismatch) = other_mesh_axis(program, id, kind, from, to) {
+        return Some(mismatch);
+    }
     if matches!(kind, "Gather" | "Allgather") && is_local(from) {
         let name = program.tensor_name(from.tensor);
         let message = message!(
@@ -59,6 +64,33 @@ pub(super) fn find_local_part(
         return Some(AxisMismatch { code: codes::LOCAL_PART, message, note, tensor: Some(to.tensor) });
     }
     None
+}
+
+/// The mismatch of a collective whose teams are along one axis of a mesh, while the tensor that has a part for each
+/// member lies along another one: its members all have the same part.
+fn other_mesh_axis(program: &Program, id: OpId, kind: &str, from: &LinkSide, to: &LinkSide) -> Option<AxisMismatch> {
+    let (mesh, along) = program.team_axis(program.op(id))?;
+    let side = match kind {
+        "Gather" | "Allgather" => from,
+        "Scatter" | "ReduceScatter" => to,
+        _ => return None,
+    };
+    let across: Vec<ParallelType> = program.domains(side.tensor).iter().map(|domain| domain.parallel).collect();
+    let own = *across.iter().find(|axis| axis.is_device())?;
+    let declared = program.tensor(side.tensor).mesh;
+    if across.contains(&along) || declared.is_some_and(|declared| declared != mesh) {
+        return None;
+    }
+    let [team, meant] = [along, own].map(|axis| program.mesh_coordinate_name(mesh, MeshCoordinate::Along(axis)));
+    let message = message!(
+        "the teams of `{}` are along `{}`, but `{}` lies along `{}`: all members of a team have the same part",
+        quoted_op(program, id),
+        team,
+        program.quoted_tensor(side.tensor),
+        meant
+    );
+    let note = message!("write `over={}`", meant);
+    Some(AxisMismatch { code: codes::LOCAL_PART, message, note, tensor: Some(side.tensor) })
 }
 
 /// The note for a collective that takes a slice of its own result: the inputs that are sharded.

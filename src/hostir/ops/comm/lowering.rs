@@ -2,7 +2,7 @@
 
 use super::half_lowered_advice;
 use super::handles::{register_post, register_work};
-use super::root_advice::{with_root_condition, with_team_of_root};
+use super::root_advice::{root_outside_error, with_root_condition, with_team_of_root};
 use crate::diag::message;
 use crate::diag::{Applicability, Diag, Fix, Message, PartKind, Quoted, Span, codes, nearest_candidate};
 use crate::ir::places::with_declaration;
@@ -106,6 +106,9 @@ fn no_memory_error(cx: &PlanBuilder<'_>, tensor: TensorId) -> Diag {
     let add = message!("add an {} for it before the communication", bare_head("ALLOCATE"));
     if !program.is_hir2() {
         return cx.error_here(codes::NO_MEMORY_HERE, message).with_note(add);
+    }
+    if !cx.is_in_mesh(tensor) && program.op(cx.current_op()).expr_attr(AttrKey::Root).is_some() {
+        return root_outside_error(cx, tensor);
     }
     let name = program.tensor_name(tensor);
     let whole = name.split('[').next().unwrap_or_default();

@@ -1,7 +1,9 @@
 //! The repair of a collective whose root is in another team, or has no data.
 
-use crate::diag::{Diag, Message, message};
+use crate::diag::{Diag, Message, codes, message};
+use crate::ir::places::with_declaration;
 use crate::ir::{AttrKey, MeshCoordinate, Op, Program, RootAs, TensorId, quoted_argument, short_expr_text};
+use crate::plan::PlanBuilder;
 
 /// Adds to the error about a root that is not in the team what its number means.
 /// `step` is the index of the loop around it.
@@ -46,6 +48,27 @@ fn last_root_note(program: &Program, op: &Op, members: usize, step: Option<&str>
 fn teams_text(program: &Program, op: &Op) -> Option<String> {
     let (mesh, axis) = program.team_axis(op)?;
     Some(program.mesh_coordinate_name(mesh, MeshCoordinate::Along(axis)))
+}
+
+/// The error for a root outside of the mesh of the tensor that it receives.
+pub(super) fn root_outside_error(cx: &PlanBuilder<'_>, tensor: TensorId) -> Diag {
+    let program = cx.program;
+    let op = program.op(cx.current_op());
+    let root = op.expr_attr(AttrKey::Root).map(|root| short_expr_text(program, root)).unwrap_or_default();
+    let devices = program.tensor_mesh(tensor).map_or(&[][..], |mesh| &mesh.devices);
+    let (name, mesh) = (program.quoted_tensor(tensor), program.quoted_mesh(program.tensor(tensor).mesh));
+    let message = message!("`root={}` has no `{}`, which is on `{}`", root, name, mesh);
+    let diag = with_declaration(
+        Diag::error(codes::ROOT, program.op_span(cx.current_op()), message),
+        program,
+        tensor,
+        cx.current_op(),
+    );
+    match devices {
+        [only] => diag.with_note(message!("write `root={}`: that is the only rank of `{}`", only, mesh)),
+        [first, .., last] => diag.with_note(message!("the ranks of `{}` are from {} to {}", mesh, first, last)),
+        [] => diag,
+    }
 }
 
 /// Adds to the error that a root has no input the condition under which the ranks of its team have it.

@@ -2,7 +2,7 @@
 
 use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, Message, PartKind, Quoted, codes, message};
-use crate::ir::{AttrKey, AttrValue, OpId, Program, expr_text};
+use crate::ir::{AttrKey, AttrValue, OffsetExpr, OpId, Program, expr_text};
 use crate::ops::tensor_checks::constant_extents;
 
 /// V35: constant ranges of a slice run forwards and stay inside their axes.
@@ -52,6 +52,27 @@ fn make_up(inputs: &[Vec<Option<i64>>], result: &[Option<i64>], axis: usize) -> 
     let sum = inputs.iter().map(|input| input.get(axis).copied().flatten()).sum::<Option<i64>>();
     let mut others = (0..result.len()).filter(|other| *other != axis);
     sum.is_some() && sum == result[axis] && others.all(|k| inputs.iter().all(|input| input.get(k) == result.get(k)))
+}
+
+/// The shape that the widths of a `pad` make.
+pub(super) fn pad_repair(program: &Program, id: OpId) -> Option<Message> {
+    let op = program.op(id);
+    let (input, Some(AttrValue::Exprs(widths))) = (op.input_tensors().next()?, op.attr(AttrKey::Widths)) else {
+        return None;
+    };
+    let axes = logical_axes(program, input);
+    let extents = axes.stored_positions().into_iter().zip(widths.chunks_exact(2)).map(|(k, pair)| {
+        let [before, after] = [pair[0], pair[1]].map(|width| program.exprs().as_int(width));
+        let extent = axes.axes.get(k as usize)?.extent;
+        Some(OffsetExpr::of_sum(program, extent, before?.checked_add(after?)?).short_text(program))
+    });
+    let extents = extents.collect::<Option<Vec<String>>>()?.join(", ");
+    let name = program.quoted_tensor(input);
+    Some(message!(
+        "the widths are those before and after each axis, the first axis first: these make `[{}]` of `{}`",
+        extents,
+        name
+    ))
 }
 
 /// The axes that an `expand` needs.

@@ -131,7 +131,7 @@ pub const PAD: OpSpec = OpSpec {
     relate: Some(links::link_pad),
     infer: Infer::Written,
     checks: &[tensor_checks::check_one_dtype, check_fill_literal],
-    repair: None,
+    repair: Some(checks::pad_repair),
     lower: Lower::Instructions(lowering::lower_pad),
 };
 

@@ -1,0 +1,325 @@
+//! Slips of a statement as a whole: another collective, results in another order, and lists in the order of another
+//! library.
+
+use super::lines::indent_width;
+use super::slips::{PartChange, argument_value, comma_parts, split_operands};
+use std::ops::Range;
+
+/// Collectives that reduce, and those that do not.
+const COLLECTIVES: &[&[&str]] =
+    &[&["allreduce", "reduce_scatter", "reduce"], &["allgather", "gather", "broadcast", "scatter", "all_to_all"]];
+
+/// Collectives with a root.
+const ROOTED: &[&str] = &["reduce", "gather", "broadcast", "scatter"];
+
+/// The doubt about a collective that does something else with the elements.
+const OF_OTHER_PURPOSE: u32 = 2;
+
+/// The axes in front of which a list of widths may lack pairs.
+const MOST_ADDED: usize = 2;
+
+/// The changes of a statement as a whole.
+pub(super) fn whole_changes(code: &str) -> Vec<PartChange> {
+    let mut found = other_collectives(code);
+    found.extend(exchanged_results(code));
+    found.extend(other_widths(code));
+    found.extend(other_ranges(code));
+    found
+}
+
+/// The place of a call's name, and of what is in its brackets.
+fn call_places(code: &str, name: &str) -> Option<(Range<usize>, Range<usize>)> {
+    let own = indent_width(code);
+    let at = code.match_indices(name).map(|(at, _)| at).find(|&at| {
+        let is_begin = at == own || code[..at].ends_with(' ');
+        is_begin && code[at + name.len()..].starts_with('(')
+    })?;
+    let open = at + name.len() + 1;
+    let mut depth = 0;
+    let close = code[open..].char_indices().find(|(_, letter)| {
+        let is_end = *letter == ')' && depth == 0;
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        is_end
+    });
+    Some((at..open - 1, open..open + close?.0))
+}
+
+/// Other collectives between the same tensors.
+fn other_collectives(code: &str) -> Vec<PartChange> {
+    let all = || COLLECTIVES.iter().copied().flatten().copied();
+    let Some((own, (name, list))) = all().find_map(|own| Some((own, call_places(code, own)?))) else {
+        return Vec::new();
+    };
+    let arguments = split_operands(&code[list.clone()]);
+    let is_sum = |word: &str| COLLECTIVES[0].contains(&word);
+    let others = all().filter(|other| *other != own);
+    let changes = others.map(|other| {
+        let is_rooted = ROOTED.contains(&other);
+        let is_kept = |argument: &&&str| match argument.split('=').next() {
+            Some("op") => is_sum(other),
+            Some("root" | "root_as") => is_rooted,
+            _ => true,
+        };
+        let mut kept: Vec<&str> = arguments.iter().filter(is_kept).copied().collect();
+        let has_root = kept.iter().any(|argument| argument.starts_with("root="));
+        if is_rooted && !has_root {
+            kept.insert(1.min(kept.len()), "root=0");
+        }
+        let doubt = if is_sum(own) == is_sum(other) { 0 } else { OF_OTHER_PURPOSE };
+        let doubt = doubt + u32::from(is_rooted != ROOTED.contains(&own));
+        PartChange::new(name.start..list.end, format!("{other}({}", kept.join(", ")), doubt)
+    });
+    changes.collect()
+}
+
+/// The results on the left side of a statement, each with its type; none for a statement after a condition.
+pub(super) fn result_list(code: &str) -> Option<(Range<usize>, Vec<&str>)> {
+    let (own, equals) = (indent_width(code), code.find(" = ")?);
+    let whole = own..equals;
+    let results = split_operands(&code[whole.clone()]);
+    let is_result = |result: &&str| {
+        let name = result.split([':', '[']).next().unwrap_or_default();
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    results.iter().all(|result| is_result(result)).then_some((whole, results))
+}
+
+/// Two results of a statement exchanged.
+fn exchanged_results(code: &str) -> Vec<PartChange> {
+    let Some((whole, results)) = result_list(code) else { return Vec::new() };
+    let mut found = Vec::new();
+    for first in 0..results.len() {
+        for second in first + 1..results.len() {
+            let mut other = results.clone();
+            other.swap(first, second);
+            found.push(PartChange::new(whole.clone(), other.join(", "), 0));
+        }
+    }
+    found
+}
+
+/// The place of the list after the operand of a call: of what is in its brackets.
+fn list_after_operand(code: &str, name: &str) -> Option<Range<usize>> {
+    let (_, inner) = call_places(code, name)?;
+    let open = inner.start + code[inner.clone()].find(", [")? + 3;
+    let mut depth = 0;
+    let close = code[open..inner.end].char_indices().find(|(_, letter)| {
+        let is_end = *letter == ']' && depth == 0;
+        match letter {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            _ => {}
+        }
+        is_end
+    });
+    Some(open..open + close?.0)
+}
+
+/// Widths of a `pad` from the last axis on, as other libraries write them, with the other side of an axis, or for more
+/// axes.
+fn other_widths(code: &str) -> Vec<PartChange> {
+    let Some(whole) = list_after_operand(code, "pad") else { return Vec::new() };
+    let widths: Vec<&str> = comma_parts(code, whole.clone()).into_iter().map(|part| &code[part]).collect();
+    if widths.len() % 2 != 0 {
+        return Vec::new();
+    }
+    let pairs: Vec<&[&str]> = widths.chunks(2).collect();
+    let mut lists: Vec<(Vec<&str>, u32)> = Vec::new();
+    let reversed: Vec<&str> = pairs.iter().rev().flat_map(|pair| pair.iter().copied()).collect();
+    for count in 1..=MOST_ADDED {
+        let none = vec!["0"; 2 * count];
+        lists.push(([none.clone(), reversed.clone()].concat(), 1));
+        lists.push(([widths.clone(), none].concat(), 2));
+    }
+    lists.push((reversed, 0));
+    for at in 0..pairs.len() {
+        let mut turned = widths.clone();
+        turned.swap(2 * at, 2 * at + 1);
+        lists.push((turned, 2));
+        for other in at + 1..pairs.len() {
+            let mut moved = pairs.clone();
+            moved.swap(at, other);
+            lists.push((moved.concat(), 1));
+        }
+    }
+    lists.retain(|(list, _)| *list != widths);
+    lists.into_iter().map(|(list, doubt)| PartChange::new(whole.clone(), list.join(", "), doubt)).collect()
+}
+
+/// Ranges of a `slice` with a bound that is one off, a number of elements in the place of the end, or for the other
+/// axis.
+fn other_ranges(code: &str) -> Vec<PartChange> {
+    let Some(whole) = list_after_operand(code, "slice") else { return Vec::new() };
+    let list = &code[whole.clone()];
+    let ranges: Vec<&str> = list.trim_start_matches('[').trim_end_matches(']').split("], [").collect();
+    let mut found = Vec::new();
+    let written = |ranges: &[&str]| format!("[{}]", ranges.join("], ["));
+    for (at, range) in ranges.iter().enumerate() {
+        let bounds: Vec<&str> = range.split(", ").collect();
+        let [start, stop, step] = bounds[..] else { return found };
+        let mut others: Vec<(String, u32)> = Vec::new();
+        for by in [1, -1] {
+            others.push((format!("{}, {stop}, {step}", shifted(start, by)), 1));
+            others.push((format!("{start}, {}, {step}", shifted(stop, by)), 1));
+        }
+        if start != "0" {
+            let end = match (start.parse::<i64>(), stop.parse::<i64>()) {
+                (Ok(start), Ok(count)) => start.saturating_add(count).to_string(),
+                _ => format!("{start} + {stop}"),
+            };
+            others.push((format!("{start}, {end}, {step}"), 2));
+        }
+        for (other, doubt) in others.iter().filter(|(other, _)| !other.starts_with('-')) {
+            let mut changed = ranges.clone();
+            changed[at] = other;
+            found.push(PartChange::new(whole.clone(), written(&changed), *doubt));
+        }
+        for other in at + 1..ranges.len() {
+            let mut changed = ranges.clone();
+            changed.swap(at, other);
+            found.push(PartChange::new(whole.clone(), written(&changed), 1));
+        }
+    }
+    found.retain(|change| change.text != *list);
+    found
+}
+
+/// A bound one more or less: `n` for `n - 1` and 1.
+fn shifted(bound: &str, by: i64) -> String {
+    if let Ok(number) = bound.parse::<i64>() {
+        return number.saturating_add(by).to_string();
+    }
+    let parts = [(" + ", 1), (" - ", -1)].into_iter().find_map(|(sign, factor)| {
+        let (head, number) = bound.rsplit_once(sign)?;
+        Some((head, factor * number.parse::<i64>().ok()?))
+    });
+    let (head, number) = parts.unwrap_or((bound, 0));
+    match number.saturating_add(by) {
+        0 => head.to_owned(),
+        more @ 1.. => format!("{head} + {more}"),
+        less => format!("{head} - {}", less.unsigned_abs()),
+    }
+}
+
+/// Ops with several results: the declarations of those after the first, where `=` stands for the first one's type.
+const RESULTS: &[(&str, &[&str])] = &[
+    ("topk", &["I"]),
+    ("sdpa", &["L", "S: i64[2]", "O: i64[]"]),
+    ("sdpa_bwd", &["GK", "GV"]),
+    ("Welford", &["V: =", "N: i64="]),
+];
+
+/// A statement with as many results as its op has. `declared` is the type of its first result, if the text has it, and
+/// `is_free` tells names that the text does not have.
+pub(super) fn completed_results(code: &str, declared: Option<&str>, is_free: impl Fn(&str) -> bool) -> Vec<PartChange> {
+    let Some((whole, results)) = result_list(code) else { return Vec::new() };
+    let known = RESULTS.iter().find(|(name, _)| call_places(code, name).is_some());
+    let needed = known.map_or(1, |(_, rest)| rest.len() + 1);
+    if results.len() > needed {
+        let fewer = (0..results.len()).rev().map(|at| {
+            let mut kept = results.clone();
+            kept.remove(at);
+            PartChange::new(whole.clone(), kept.join(", "), 0)
+        });
+        return fewer.collect();
+    }
+    let Some((_, rest)) = known else { return Vec::new() };
+    let mut all: Vec<String> = results.iter().map(|result| (*result).to_owned()).collect();
+    for added in rest.iter().skip(results.len() - 1) {
+        let (name, ty) = added.split_once(": ").unwrap_or((added, ""));
+        let numbered = (2..9).map(|number| format!("{name}{number}"));
+        let Some(name) = std::iter::once(name.to_owned()).chain(numbered).find(|name| is_free(name)) else {
+            return Vec::new();
+        };
+        let ty = match (ty, declared) {
+            ("", _) => String::new(),
+            ("=", Some(first)) => format!(": {first}"),
+            (_, Some(first)) if ty.ends_with('=') => {
+                let axes = first.find('[').map_or("", |open| &first[open..]);
+                format!(": {}{axes}", ty.trim_end_matches('='))
+            }
+            _ if ty.ends_with('=') => return Vec::new(),
+            _ => format!(": {ty}"),
+        };
+        all.push(format!("{name}{ty}"));
+    }
+    vec![PartChange::new(whole, all.join(", "), 0)]
+}
+
+/// A launch that declares to read all tensors of its kernel that it does not write, or to access them in another order.
+pub(super) fn other_accesses(code: &str) -> Vec<PartChange> {
+    if !code.trim_start().starts_with("launch ") {
+        return Vec::new();
+    }
+    let listed = |key: &str| argument_list(code, key);
+    let mut found = Vec::new();
+    let passed = code.find("](").map(|at| at + 2);
+    let passed = passed.and_then(|open| Some((open, code[open..].find(") ")? + open)));
+    if let Some((open, close)) = passed {
+        let written = listed("writes(").map(|(_, names)| names).unwrap_or_default();
+        let is_read = |name: &&str| name.starts_with(|c: char| c.is_ascii_uppercase()) && !written.contains(name);
+        let all: Vec<&str> = split_operands(&code[open..close]).into_iter().filter(is_read).collect();
+        match listed("reads(") {
+            Some((part, _)) => found.push(PartChange::new(part, all.join(", "), 0)),
+            None => found.push(PartChange::new(close + 1..close + 1, format!(" reads({})", all.join(", ")), 0)),
+        }
+    }
+    for (part, names) in ["reads(", "writes("].into_iter().filter_map(listed) {
+        for first in 0..names.len() {
+            for second in first + 1..names.len() {
+                let mut other = names.clone();
+                other.swap(first, second);
+                found.push(PartChange::new(part.clone(), other.join(", "), 1));
+            }
+        }
+    }
+    found.retain(|change| change.text != code[change.part.clone()]);
+    found
+}
+
+/// The names in the brackets of `reads(A, B)`, and their place.
+fn argument_list<'c>(code: &'c str, key: &str) -> Option<(Range<usize>, Vec<&'c str>)> {
+    let open = code.find(&format!(" {key}"))? + key.len() + 1;
+    let close = open + code[open..].find(')')?;
+    Some((open..close, split_operands(&code[open..close])))
+}
+
+/// The operands of a communication, each with its place: `A` and `G` of `allgather(A -> G, over=g.x)`.
+pub(super) fn communicated(code: &str) -> Option<[Range<usize>; 2]> {
+    let arrow = code.find(" -> ")?;
+    let open = code[..arrow].rfind('(')? + 1;
+    let end = argument_value(&code[arrow..], " -> ")?.end;
+    Some([open..arrow, arrow + 4..arrow + end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(code: &str) -> Vec<String> {
+        let changes = whole_changes(code).into_iter();
+        changes.map(|one| format!("{}{}{}", &code[..one.part.start], one.text, &code[one.part.end..])).collect()
+    }
+
+    #[test]
+    fn other_statements() {
+        let found = texts("  wait allreduce(P -> Y, op=sum, over=g.x)");
+        assert!(found.contains(&"  wait reduce_scatter(P -> Y, op=sum, over=g.x)".to_owned()), "{found:?}");
+        assert!(found.contains(&"  wait broadcast(P -> Y, root=0, over=g.x)".to_owned()), "{found:?}");
+        assert!(texts("  I, V = topk(R, k, dim=1)").contains(&"  V, I = topk(R, k, dim=1)".to_owned()));
+        assert!(texts("  Y = pad(X[own], [1, 0, 0, 2])").contains(&"  Y = pad(X[own], [0, 2, 1, 0])".to_owned()));
+        let found = texts("  Y = slice(X, [[1, n, 1], [0, k, 1]])");
+        assert!(found.contains(&"  Y = slice(X, [[2, n, 1], [0, k, 1]])".to_owned()), "{found:?}");
+        assert!(found.contains(&"  Y = slice(X, [[1, n - 1, 1], [0, k, 1]])".to_owned()), "{found:?}");
+    }
+
+    #[test]
+    fn shifted_bounds() {
+        let cases = [("n - 1", 1, "n"), ("n - 2", 1, "n - 1"), ("3", -1, "2"), ("p * t", 1, "p * t + 1")];
+        cases.iter().for_each(|(bound, by, shown)| assert_eq!(shifted(bound, *by), *shown));
+    }
+}
