@@ -138,9 +138,11 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
 
 /// The error for a scalar and a tensor that are passed in the places of each other.
 fn exchanged_arguments(program: &Program, id: OpId, passed: &[(Value, Value)]) -> Option<Diag> {
-    let mut wrong = passed.iter().filter(|(host, inner)| host.as_tensor().is_some() != inner.as_tensor().is_some());
-    let (first, second) = (wrong.next()?, wrong.next()?);
-    if wrong.next().is_some() || first.0.as_tensor().is_some() == second.0.as_tensor().is_some() {
+    let is_wrong = |(host, inner): &(Value, Value)| host.as_tensor().is_some() != inner.as_tensor().is_some();
+    let at = passed.iter().position(is_wrong)?;
+    let (first, second) = (passed.get(at)?, passed.get(at + 1).filter(|next| is_wrong(next))?);
+    let is_exchange = first.0.as_tensor().is_some() != second.0.as_tensor().is_some();
+    if !is_exchange || passed.iter().filter(|pair| is_wrong(pair)).count() > 2 {
         return None;
     }
     let [one, other] = [first.0, second.0].map(|value| argument_text(program, value));

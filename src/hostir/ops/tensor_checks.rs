@@ -180,9 +180,10 @@ fn conversion_note(program: &Program, id: OpId, a: TensorId, b: TensorId) -> Mes
     let free = program.unused_tensor_name();
     let hir2 = match is_result(kept) && are_alike {
         // A communication has no result that another statement could name.
-        true if op.kind.is_communication() => format!(
-            "a communication converts nothing: `{free} = {to}({name})` in front of it, and `{free}` here in the place of `{name}`"
-        ),
+        true if op.kind.is_communication() => {
+            "a communication converts nothing: its operand is converted on a line before it, or its result after it"
+                .to_owned()
+        }
         // Only the result differs.
         true => format!(
             "the result is {from}: convert it in a statement of its own, as in `{free} = ..` and `{} = {to}({free})`",
@@ -248,12 +249,9 @@ pub fn check_index_type(program: &Program, id: OpId, tensor: TensorId, role: &st
         }
         None if program.op(id).output_tensors().any(|result| result == tensor) => {
             let name = program.quoted_tensor(tensor);
-            let is_one = program.op(id).output_tensors().count() < 2;
-            let order = message!(
-                "the first result of `{}` has the values, the second one their positions",
-                quoted_op(program, id)
-            );
-            let diag = if is_one { diag } else { diag.with_note(order) };
+            // The values come first where positions are a second result.
+            let order = message!("the results of `{}` are the values, then their positions", quoted_op(program, id));
+            let diag = if role == "positions" { diag.with_note(order) } else { diag };
             diag.with_note(message!("declare `{}` with elements of type `{}`", name, quoted_type(DType::Int)))
         }
         None => diag,

@@ -326,13 +326,11 @@ fn missing_reads(program: &Program, id: OpId, unit: &HostUnit) -> Option<Diag> {
         let names: Vec<Message> = tensors.iter().map(|tensor| message!("{}", program.quoted_tensor(*tensor))).collect();
         Message::join(&names, ", ")
     };
-    let message = message!(
-        "`reads({})` gives the reference {}, but it takes {}: `{}`",
-        listed(&parts.reads),
-        count_text(parts.reads.len(), "tensor"),
-        taken.len(),
-        listed(&taken)
-    );
+    let taken_text = message!("{}: `{}`", count_text(taken.len(), "tensor"), listed(&taken));
+    let message = match parts.reads.is_empty() {
+        true => message!("the launch declares to read nothing, but its reference takes {}", taken_text),
+        false => message!("`reads({})` is less than the reference takes, {}", listed(&parts.reads), taken_text),
+    };
     let all: Vec<TensorId> = parts.reads.iter().copied().chain(more).collect();
     let note = message!("the launch passes more: write `reads({})` if the kernel reads them", listed(&all));
     Some(Diag::error(codes::LAUNCH_REFERENCE, program.op_span(id), message).with_note(note))

@@ -31,13 +31,14 @@ struct DeclaredType<'t> {
 }
 
 impl<'t> DeclaredType<'t> {
-    /// The first declared type of a name.
+    /// The last type of a name that the statements of a text declare.
     fn of_name(text: &'t str, name: &str) -> Option<Self> {
-        let place = word_places(text).into_iter().find(|word| {
-            let rest = &text[word.end..];
-            text[word.clone()] == *name && rest.starts_with(": ") && rest.split('\n').next().unwrap_or("").contains('[')
-        })?;
-        Self::of_text(&text[place.end + 2..])
+        text.lines().rev().find_map(|line| {
+            let code = line.split("//").next().unwrap_or_default();
+            let is_declared = |word: &Range<usize>| code[word.clone()] == *name && code[word.end..].starts_with(": ");
+            let place = word_places(code).into_iter().find(is_declared)?;
+            Self::of_text(&code[place.end + 2..])
+        })
     }
 
     /// The type at the beginning of a text.
@@ -71,8 +72,9 @@ impl<'t> DeclaredType<'t> {
 }
 
 impl SlipContext<'_> {
-    /// The changes of a statement with an error that give one of its tensors another name.
-    pub(super) fn added_names(&self, line: usize, start: usize) -> Vec<Slip> {
+    /// The changes of a statement that give one of its tensors another name; those of its operands for the one with the
+    /// error only.
+    pub(super) fn added_names(&self, line: usize, start: usize, is_primary: bool) -> Vec<Slip> {
         let code = self.code_at(start);
         if indent_width(code) == 0 {
             return Vec::new();
@@ -81,12 +83,15 @@ impl SlipContext<'_> {
         if OF_TWO_MEANINGS.contains(&self.code) {
             found.extend(self.renamed_results(code, line, start));
         }
+        if !is_primary {
+            return found;
+        }
         if self.code == codes::DTYPE {
             found.extend(self.converted_communications(code, line, start));
         }
         if self.code == codes::WRONG_RESULTS {
             let name = result_list(code).and_then(|(_, results)| results.first()?.split([':', '[']).next());
-            let declared = name.and_then(|name| DeclaredType::of_name(self.text, name));
+            let declared = name.and_then(|name| DeclaredType::of_name(&self.text[..start + code.len()], name));
             let declared = declared.map(|ty| format!("{}[{}]{}", ty.element, ty.axes.join(", "), ty.mesh));
             for change in completed_results(code, declared.as_deref(), |name| self.is_free(name)) {
                 let shown = format!("{}{}{}", &code[..change.part.start], change.text, &code[change.part.end..]);
@@ -98,14 +103,32 @@ impl SlipContext<'_> {
         found
     }
 
+    /// Returns true for a collective that gives all ranks the same, whose result has a part for each rank.
+    pub(super) fn has_lost_parts(&self, changed: &str, start: usize) -> bool {
+        let is_same = ["allreduce(", "allgather(", "broadcast("].iter().any(|name| changed.starts_with(name));
+        let call = format!("{changed})");
+        let result = communicated(&call).map(|[_, result]| &call[result]).filter(|result| !result.contains('['));
+        let declared = result.and_then(|result| DeclaredType::of_name(&self.text[..start], result));
+        is_same && declared.is_some_and(|ty| !ty.own_index().is_empty())
+    }
+
     fn code_at(&self, start: usize) -> &str {
         let whole = self.text[start..].lines().next().unwrap_or_default();
         whole.split("//").next().unwrap_or_default().trim_end()
     }
 
+    /// The text of a program from its head to a byte.
+    fn program_before(&self, end: usize) -> &str {
+        let before = &self.text[..end];
+        let heads = before.match_indices('\n').map(|(at, _)| at + 1);
+        let is_head = |at: &usize| before[*at..].starts_with(|c: char| c.is_ascii_alphabetic());
+        &before[heads.filter(is_head).last().unwrap_or(0)..]
+    }
+
     fn is_free(&self, name: &str) -> bool {
+        let mut code = self.text.lines().filter_map(|line| line.split("//").next());
         self.table.symbols().iter().all(|symbol| symbol.name != *name)
-            && word_places(self.text).into_iter().all(|word| self.text[word] != *name)
+            && code.all(|line| word_places(line).into_iter().all(|word| line[word] != *name))
     }
 
     /// `E2` for `E`.
@@ -118,7 +141,8 @@ impl SlipContext<'_> {
         let Some((whole, results)) = result_list(code) else { return Vec::new() };
         let [result] = results[..] else { return Vec::new() };
         let name = result.split(": ").next().unwrap_or_default();
-        let is_again = word_places(&self.text[..start]).into_iter().any(|word| self.text[word] == *name);
+        let before = self.program_before(start);
+        let is_again = word_places(before).into_iter().any(|word| before[word] == *name);
         let Some(other) = self.second_name(name).filter(|_| is_again && !name.contains('[')) else { return Vec::new() };
         let lines = self.later_uses(name, start + code.len());
         let (Some(first), own) = (lines.first(), Span::new(start + whole.start, start + whole.start + name.len()))
@@ -189,7 +213,7 @@ impl SlipContext<'_> {
         let (operand, target) = (&code[given.clone()], &code[result.clone()]);
         let base = |name: &str| name.split('[').next().unwrap_or_default().to_owned();
         for element in &self.axes.elements {
-            let ty = DeclaredType::of_name(self.text, &base(operand)).filter(|_| !operand.contains('['));
+            let ty = DeclaredType::of_name(&self.text[..start], &base(operand)).filter(|_| !operand.contains('['));
             let sharded = ty.filter(|ty| !ty.own_index().is_empty());
             let (lines, last) = match sharded {
                 Some(ty) => {
@@ -204,7 +228,7 @@ impl SlipContext<'_> {
             let fix = Fix { message: message.into(), edits, applicability: Applicability::MaybeIncorrect };
             found.push(Slip { fix, line, doubt: 1 });
         }
-        let ty = DeclaredType::of_name(self.text, &base(target)).filter(|_| !target.contains('['));
+        let ty = DeclaredType::of_name(&self.text[..start], &base(target)).filter(|_| !target.contains('['));
         let Some(ty) = ty.filter(|_| code.trim_start().starts_with("wait ")) else { return found };
         let after = start + self.text[start..].find('\n').map_or(self.text.len() - start, |at| at + 1);
         for element in self.axes.elements.iter().filter(|element| **element != *ty.element) {

@@ -11,7 +11,7 @@ use super::refuted::{retract_fixes, retract_words};
 use super::search::{count_errors, is_error};
 use super::slips::{Slip, SlipContext};
 use super::usage::count_unused;
-use crate::diag::{Diag, Fix, Severity, Span, codes};
+use crate::diag::{Diag, Fix, Message, Notation, Severity, Span, codes};
 use crate::symbols::{SymbolKind, SymbolTable};
 use std::collections::VecDeque;
 
@@ -173,6 +173,11 @@ fn show_slips(text: &str, diag: &mut Diag, chosen: Vec<Slip>) {
     let changed = chosen.iter().filter_map(|slip| slip.fix.apply_to(text));
     let texts: Vec<String> = std::iter::once(text.to_owned()).chain(changed).collect();
     retract_words(diag, &texts);
+    // Another type is not what is wrong if none is proposed.
+    let declares = |message: &Message| message.as_str().starts_with("declare `");
+    if !chosen.iter().any(|slip| declares(&slip.fix.message)) {
+        diag.notes.retain(|note| !declares(&note.in_notation(Notation::Hir2)));
+    }
     diag.fixes.extend(chosen.into_iter().map(|slip| slip.fix));
 }
 
@@ -208,6 +213,7 @@ fn right_slips(text: &str, diag: &Diag, table: &SymbolTable, judge: &mut dyn Tex
         }
         let warnings = verdict.diags.iter().filter(|diag| diag.severity == Severity::Warning).count();
         let doubt = if divides_by_another(&changed) { doubt + CLOSE } else { doubt };
+        let doubt = if has_odd_flags(text, &changed) { doubt + CLOSE } else { doubt };
         let outputs = judge.weigh_text(&changed).and_then(|weight| weight.outputs);
         found.push(RightSlip { slip, doubt, warnings, outputs });
     }
@@ -231,8 +237,8 @@ fn ranked_slips(text: &str, diag: &Diag, table: &SymbolTable) -> Vec<(u32, Slip)
             if distance == 0 && OF_OPERANDS.contains(&diag.code) {
                 slips.extend(context.prepared_operands(line, start));
             }
-            if distance == 0 {
-                slips.extend(context.added_names(line, start));
+            if distance <= 1 {
+                slips.extend(context.added_names(line, start, distance == 0));
             }
             ranked.extend(slips.into_iter().map(|slip| (slip.doubt * DOUBT + distance.min(FAR), slip)));
         }
@@ -326,6 +332,22 @@ fn choose_slips(mut found: Vec<RightSlip>) -> Vec<Slip> {
     }
     chosen.truncate(MOST_SHOWN);
     chosen.into_iter().map(|right| right.slip).collect()
+}
+
+/// Returns true if a change makes the flags of one broadcast of several others than all have in the text.
+fn has_odd_flags(text: &str, changed: &str) -> bool {
+    let [old, new] = [text, changed].map(flag_lists);
+    let is_less = old.iter().any(|list| {
+        let count = |lists: &[&str]| lists.iter().filter(|other| *other == list).count();
+        count(&old) > 1 && count(&new) < count(&old)
+    });
+    is_less && new.iter().any(|list| !old.contains(list))
+}
+
+/// The lists of flags in the statements of a text.
+fn flag_lists(text: &str) -> Vec<&str> {
+    let code = text.lines().filter_map(|line| line.split("//").next());
+    code.filter_map(|line| line.split_once("flags=[")?.1.split(']').next()).collect()
 }
 
 /// Returns true if a sum is divided by the extent of an axis that it does not reduce: no mean.

@@ -2,7 +2,7 @@
 //! was meant shows only when the whole program is tried with it.
 
 use super::lines::indent_width;
-use super::statement_slips::{other_accesses, whole_changes};
+use super::statement_slips::{communicated, other_accesses, whole_changes};
 use super::type_slips::{AxisWords, type_slips};
 use super::usage::word_places;
 use crate::diag::{Applicability, Diag, Fix, Span, TextEdit, codes};
@@ -82,6 +82,7 @@ impl<'t> SlipContext<'t> {
 
     fn statement_changes(&self, code: &str, start: usize) -> Vec<PartChange> {
         let mut found = whole_changes(code);
+        found.retain(|change| !self.has_lost_parts(&change.text, start));
         found.extend(list_changes(code));
         found.extend(side_changes(code));
         found.extend(operand_orders(code));
@@ -286,18 +287,26 @@ impl<'t> SlipContext<'t> {
         let mut found = Vec::new();
         if let Some(part) = argument_value(code, "over=") {
             let others = self.axes.team_axes.iter().filter(|other| **other != code[part.clone()]);
-            found.extend(others.map(|other| PartChange::new(part.clone(), other.clone(), 1)));
+            let doubt = u32::from(self.code != codes::LOCAL_PART);
+            found.extend(others.map(|other| PartChange::new(part.clone(), other.clone(), doubt)));
+        } else if let Some([_, result]) = communicated(code).filter(|_| !code.contains("team=")) {
+            // Without it all ranks of a mesh are one team.
+            let others = self.axes.team_axes.iter();
+            let end = result.end;
+            found.extend(others.map(|other| PartChange::new(end..end, format!(", over={other}"), 1)));
         }
         let Some(part) = argument_value(code, "root=") else { return found };
         let root = &code[part.clone()];
         let shifted = [" + 1", " - 1"].iter().filter_map(|shift| root.strip_suffix(shift));
         found.extend(shifted.map(|root| PartChange::new(part.clone(), root, 0)));
         if [codes::ROOT, codes::TEAM].contains(&self.code)
+            && root.parse::<i64>().is_err()
             && root.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         {
             // The number of ranks, where the last one is meant.
             found.push(PartChange::new(part.clone(), format!("{root} - 1"), 0));
         }
+        found.extend(self.axes.named_roots().map(|other| PartChange::new(part.clone(), other, 0)));
         let others = self.names_at(start + code.len(), &[SymbolKind::Index, SymbolKind::Scalar]);
         let others = others.into_iter().chain(["0"]).filter(|other| *other != root);
         found.extend(others.map(|other| PartChange::new(part.clone(), other, 3)));
@@ -378,7 +387,7 @@ fn changed_indices(code: &str, name_end: usize, list: &[Range<usize>], words: &[
         }
         // The same index of a later axis.
         if at + 1 == texts.len() {
-            let doubt = if texts[at] == "own" { 0 } else { 3 };
+            let doubt = if texts[at] == "own" { 1 } else { 3 };
             let before = [":, ", ":, :, "].into_iter();
             found.extend(before.map(|axes| PartChange::new(part.start..part.start, axes, doubt)));
         }
@@ -453,7 +462,9 @@ fn operand_orders(code: &str) -> Vec<PartChange> {
             front[first..=second].rotate_right(1);
             // Between two others an operand is rather misplaced than exchanged.
             let doubt = if second - first > 1 { 5 } else { 1 };
-            orders.extend([(front, 1), (other, doubt)]);
+            let mut back = operands.clone();
+            back[first..=second].rotate_left(1);
+            orders.extend([(front, 1), (back, 1), (other, doubt)]);
         }
     }
     orders.retain(|(order, _)| *order != operands);

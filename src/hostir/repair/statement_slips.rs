@@ -12,8 +12,14 @@ const COLLECTIVES: &[&[&str]] =
 /// Collectives with a root.
 const ROOTED: &[&str] = &["reduce", "gather", "broadcast", "scatter"];
 
+/// Collectives without a root, which one may take for each other.
+const WITHOUT_ROOT: &[&str] = &["allreduce", "reduce_scatter", "allgather"];
+
 /// The doubt about a collective that does something else with the elements.
 const OF_OTHER_PURPOSE: u32 = 2;
+
+/// The doubt about a collective with a root in the place of one without.
+const OF_ROOT: u32 = 4;
 
 /// The axes in front of which a list of widths may lack pairs.
 const MOST_ADDED: usize = 2;
@@ -56,7 +62,10 @@ fn other_collectives(code: &str) -> Vec<PartChange> {
     };
     let arguments = split_operands(&code[list.clone()]);
     let is_sum = |word: &str| COLLECTIVES[0].contains(&word);
-    let others = all().filter(|other| *other != own);
+    // Any that moves as many elements fits in size, where a sum is meant or is not.
+    let is_near =
+        |other: &&str| is_sum(own) == is_sum(other) || [own, *other].iter().all(|name| WITHOUT_ROOT.contains(name));
+    let others = all().filter(|other| *other != own).filter(is_near);
     let changes = others.map(|other| {
         let is_rooted = ROOTED.contains(&other);
         let is_kept = |argument: &&&str| match argument.split('=').next() {
@@ -70,7 +79,11 @@ fn other_collectives(code: &str) -> Vec<PartChange> {
             kept.insert(1.min(kept.len()), "root=0");
         }
         let doubt = if is_sum(own) == is_sum(other) { 0 } else { OF_OTHER_PURPOSE };
-        let doubt = doubt + u32::from(is_rooted != ROOTED.contains(&own));
+        let doubt = match (ROOTED.contains(&own), is_rooted) {
+            (false, true) => doubt + OF_ROOT,
+            (true, false) => doubt + 1,
+            _ => doubt,
+        };
         PartChange::new(name.start..list.end, format!("{other}({}", kept.join(", ")), doubt)
     });
     changes.collect()
@@ -88,18 +101,21 @@ pub(super) fn result_list(code: &str) -> Option<(Range<usize>, Vec<&str>)> {
     results.iter().all(|result| is_result(result)).then_some((whole, results))
 }
 
-/// Two results of a statement exchanged.
+/// The results of a statement in another order: one in another place, or two exchanged.
 fn exchanged_results(code: &str) -> Vec<PartChange> {
     let Some((whole, results)) = result_list(code) else { return Vec::new() };
-    let mut found = Vec::new();
+    let mut orders: Vec<(Vec<&str>, u32)> = Vec::new();
     for first in 0..results.len() {
         for second in first + 1..results.len() {
-            let mut other = results.clone();
+            let [mut front, mut back, mut other] = [results.clone(), results.clone(), results.clone()];
+            front[first..=second].rotate_right(1);
+            back[first..=second].rotate_left(1);
             other.swap(first, second);
-            found.push(PartChange::new(whole.clone(), other.join(", "), 0));
+            orders.extend([(front, 0), (back, 0)]);
+            orders.extend((second - first > 1).then_some((other, 2)));
         }
     }
-    found
+    orders.into_iter().map(|(order, doubt)| PartChange::new(whole.clone(), order.join(", "), doubt)).collect()
 }
 
 /// The place of the list after the operand of a call: of what is in its brackets.
@@ -136,6 +152,12 @@ fn other_widths(code: &str) -> Vec<PartChange> {
         lists.push(([widths.clone(), none].concat(), 2));
     }
     lists.push((reversed, 0));
+    let others: Vec<[String; 2]> = widths.iter().map(|width| [shifted(width, 1), shifted(width, -1)]).collect();
+    for (at, other) in others.iter().enumerate().flat_map(|(at, others)| others.iter().map(move |other| (at, other))) {
+        let mut changed = widths.clone();
+        changed[at] = other;
+        lists.push((changed, 2));
+    }
     for at in 0..pairs.len() {
         let mut turned = widths.clone();
         turned.swap(2 * at, 2 * at + 1);
@@ -260,12 +282,18 @@ pub(super) fn other_accesses(code: &str) -> Vec<PartChange> {
     let passed = code.find("](").map(|at| at + 2);
     let passed = passed.and_then(|open| Some((open, code[open..].find(") ")? + open)));
     if let Some((open, close)) = passed {
-        let written = listed("writes(").map(|(_, names)| names).unwrap_or_default();
-        let is_read = |name: &&str| name.starts_with(|c: char| c.is_ascii_uppercase()) && !written.contains(name);
-        let all: Vec<&str> = split_operands(&code[open..close]).into_iter().filter(is_read).collect();
-        match listed("reads(") {
-            Some((part, _)) => found.push(PartChange::new(part, all.join(", "), 0)),
-            None => found.push(PartChange::new(close + 1..close + 1, format!(" reads({})", all.join(", ")), 0)),
+        let [read, written] = ["reads(", "writes("].map(|key| listed(key).map(|(_, names)| names).unwrap_or_default());
+        let tensors = split_operands(&code[open..close]).into_iter();
+        let tensors: Vec<&str> = tensors.filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase())).collect();
+        let without = |known: &[&str]| {
+            let kept = tensors.iter().copied().filter(|name| !known.contains(name));
+            kept.collect::<Vec<&str>>().join(", ")
+        };
+        for (key, other) in [("reads(", &written), ("writes(", &read)] {
+            match listed(key) {
+                Some((part, _)) => found.push(PartChange::new(part, without(other), 0)),
+                None => found.push(PartChange::new(close + 1..close + 1, format!(" {key}{})", without(other)), 0)),
+            }
         }
     }
     for (part, names) in ["reads(", "writes("].into_iter().filter_map(listed) {
@@ -309,7 +337,7 @@ mod tests {
     fn other_statements() {
         let found = texts("  wait allreduce(P -> Y, op=sum, over=g.x)");
         assert!(found.contains(&"  wait reduce_scatter(P -> Y, op=sum, over=g.x)".to_owned()), "{found:?}");
-        assert!(found.contains(&"  wait broadcast(P -> Y, root=0, over=g.x)".to_owned()), "{found:?}");
+        assert!(found.contains(&"  wait reduce(P -> Y, root=0, op=sum, over=g.x)".to_owned()), "{found:?}");
         assert!(texts("  I, V = topk(R, k, dim=1)").contains(&"  V, I = topk(R, k, dim=1)".to_owned()));
         assert!(texts("  Y = pad(X[own], [1, 0, 0, 2])").contains(&"  Y = pad(X[own], [0, 2, 1, 0])".to_owned()));
         let found = texts("  Y = slice(X, [[1, n, 1], [0, k, 1]])");

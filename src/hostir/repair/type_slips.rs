@@ -2,11 +2,24 @@
 
 use super::lines::indent_width;
 use super::slips::{PartChange, comma_parts};
-use crate::diag::Diag;
+use crate::diag::{Diag, Notation, codes};
 use std::ops::Range;
 
 /// The doubt about another type of an input or output: the caller has it.
 const OF_HEAD: u32 = 3;
+
+/// Errors about sizes, which name them.
+const OF_SIZES: &[&str] = &[codes::SHAPES, codes::SIZE_CONFLICT, codes::EXTENT];
+
+/// The value of an operation.
+type Operation = fn(i64, i64) -> Option<i64>;
+
+/// The operators of extents, the weakest first.
+const OPERATORS: &[(&str, Operation)] =
+    &[(" + ", i64::checked_add), (" - ", i64::checked_sub), (" * ", i64::checked_mul), (" / ", i64::checked_div)];
+
+/// The doubt about an extent that fits none of the sizes of which an error tells.
+const OF_ODD_SIZE: u32 = 4;
 
 /// The words for axes and elements that a text has.
 #[derive(Default)]
@@ -31,6 +44,12 @@ pub(super) struct AxisWords {
     lists: Vec<String>,
     /// What the error names, as `p * t`.
     named: Vec<String>,
+    /// The numbers in what is said of sizes that do not fit.
+    numbers: Vec<i64>,
+    /// The extents on a rank of the result that an op makes, if an error tells them.
+    made: Vec<i64>,
+    /// The sizes that the text gives.
+    sizes: Vec<(String, i64)>,
 }
 
 impl AxisWords {
@@ -54,6 +73,9 @@ impl AxisWords {
                 }
             }
             if let Some(sizes) = code.strip_prefix("sizes ") {
+                for (name, value) in sizes.split(", ").filter_map(|size| size.split_once('=')) {
+                    words.sizes.extend(value.trim().parse().ok().map(|value| (name.trim().to_owned(), value)));
+                }
                 sizes.split(", ").filter_map(|size| size.split('=').next()).for_each(|name| {
                     add_word(&mut words.extents, name.trim());
                 });
@@ -77,9 +99,48 @@ impl AxisWords {
     pub(super) fn with_named(mut self, diag: &Diag) -> Self {
         let labels = diag.primary.iter().chain(&diag.labels).map(|label| &label.text);
         for said in std::iter::once(&diag.message).chain(&diag.notes).chain(labels) {
+            let said = said.in_notation(Notation::Hir2);
             said.as_str().split('`').skip(1).step_by(2).for_each(|code| add_word(&mut self.named, code));
+            if let Some((_, made)) = said.as_str().split_once("makes the shape [") {
+                let extents = made.split(']').next().unwrap_or_default().split(", ");
+                self.made = extents.filter_map(|extent| extent.parse().ok()).collect();
+            }
+            if OF_SIZES.contains(&diag.code) {
+                let numbers =
+                    said.as_str().split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<i64>().ok());
+                self.numbers.extend(numbers);
+            }
         }
         self
+    }
+
+    /// The values after `root=` that an error names.
+    pub(super) fn named_roots(&self) -> impl Iterator<Item = &str> {
+        self.named.iter().filter_map(|named| named.strip_prefix("root="))
+    }
+
+    /// Returns true if an extent of an axis has another value than all that is said of sizes that do not fit: with it the
+    /// sizes of the text would have to change.
+    fn is_odd_size(&self, axes: &[&str], at: usize, extent: &str) -> bool {
+        let on_rank = |axis: &&&str| !axis.contains(':') && !axis.starts_with("r.");
+        let place = axes[..at].iter().filter(on_rank).count();
+        let made = self.made.get(place).filter(|_| self.made.len() == axes.iter().filter(on_rank).count());
+        let is_needed = |value: &i64| made.map_or(self.numbers.contains(value), |made| made == value);
+        !self.numbers.is_empty() && self.value_of(extent).is_some_and(|value| !is_needed(&value))
+    }
+
+    /// The value of an extent with the sizes of the text.
+    fn value_of(&self, extent: &str) -> Option<i64> {
+        let factor = |word: &str| match word.parse::<i64>() {
+            Ok(number) => Some(number),
+            Err(_) => self.sizes.iter().find(|(name, _)| *name == *word).map(|(_, value)| *value),
+        };
+        for (sign, apply) in OPERATORS {
+            if let Some((left, right)) = extent.rsplit_once(sign) {
+                return apply(self.value_of(left)?, self.value_of(right)?);
+            }
+        }
+        factor(extent)
     }
 
     /// Returns true if an error names both extents, where they meet.
@@ -274,12 +335,13 @@ fn other_counts(axes: &[&str], words: &AxisWords) -> Vec<(Vec<String>, u32)> {
             other[at] = format!("{prefix}{word}");
             // A number is rarely meant for a name.
             let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+            let odd = if words.is_odd_size(axes, at, word) { OF_ODD_SIZE } else { 0 };
             let doubt = match is_number(word) || is_number(extent) {
                 _ if words.are_named(word, extent) => 1,
                 true => 5,
                 false => 3,
             };
-            found.push((other, doubt));
+            found.push((other, doubt + odd));
         }
     }
     for at in 0..=axes.len() {

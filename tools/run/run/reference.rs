@@ -55,7 +55,14 @@ impl LoadedReference {
         check_count(file, "inputs", tensor_ids(loaded.program.inputs()).len(), whole.len())?;
         check_count(file, "outputs", tensor_ids(loaded.program.outputs()).len(), prepared.results)?;
         same_axes(file, &loaded, &whole)?;
-        let reference = plan_reference(&loaded, &whole, options, prepared.time)?;
+        let reference = plan_reference(&loaded, &whole, options, prepared.time).or_else(|failure| {
+            // With its own sizes it may be right, and be one of other inputs.
+            let sizes = reference_sizes(&loaded, &[], options, prepared.time);
+            match plan_ranks(&loaded.program, &sizes, &[]) {
+                Ok(alone) => check_inputs(file, &alone, prepared, &whole).and(Err(failure)),
+                Err(_) => Err(failure),
+            }
+        })?;
         check_inputs(file, &reference, prepared, &whole)?;
         Ok(Self { loaded, prepared: reference })
     }
@@ -210,17 +217,7 @@ fn plan_reference(
     options: &Options,
     time: Option<Duration>,
 ) -> Result<PreparedProgram, RunFailure> {
-    let tensors = tensor_ids(loaded.program.inputs());
-    let shapes = tensors.into_iter().zip(whole);
-    let shapes = shapes.map(|(tensor, whole)| (loaded.program.tensor_name(tensor), whole.shape().to_vec()));
-    let (mut set, mut reals) = (tensor_options::whole_numbers(&options.set), tensor_options::real_values(&options.set));
-    set.retain(|name, _| is_scalar_input(&loaded.program, name));
-    reals.retain(|name, _| is_scalar_input(&loaded.program, name));
-    let (shapes, streams) = (shapes.collect(), stream_count(&loaded.program, options.streams));
-    let every = options.every;
-    let limits = PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time };
-    let random_seed = options.seed;
-    let sizes = SizeSettings { set, reals, shapes, streams, random_seed, every, limits, ..SizeSettings::default() };
+    let sizes = reference_sizes(loaded, whole, options, time);
     // An extent that is given by name is that of the same name here, unless that does not fit the inputs.
     let mut named = sizes.clone();
     for (name, value) in tensor_options::whole_numbers(&options.set) {
@@ -232,4 +229,24 @@ fn plan_reference(
         return Ok(prepared);
     }
     plan_ranks(&loaded.program, &sizes, &[]).map_err(|diags| loaded.to_failure(diags))
+}
+
+/// The sizes of the reference on these inputs.
+fn reference_sizes(
+    loaded: &SourceProgram,
+    whole: &[&HostTensor],
+    options: &Options,
+    time: Option<Duration>,
+) -> SizeSettings {
+    let tensors = tensor_ids(loaded.program.inputs());
+    let shapes = tensors.into_iter().zip(whole);
+    let shapes = shapes.map(|(tensor, whole)| (loaded.program.tensor_name(tensor), whole.shape().to_vec()));
+    let (mut set, mut reals) = (tensor_options::whole_numbers(&options.set), tensor_options::real_values(&options.set));
+    set.retain(|name, _| is_scalar_input(&loaded.program, name));
+    reals.retain(|name, _| is_scalar_input(&loaded.program, name));
+    let (shapes, streams) = (shapes.collect(), stream_count(&loaded.program, options.streams));
+    let every = options.every;
+    let limits = PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time };
+    let random_seed = options.seed;
+    SizeSettings { set, reals, shapes, streams, random_seed, every, limits, ..SizeSettings::default() }
 }

@@ -15,7 +15,7 @@ use crate::ir::{
     AttrKey, AttrValue, DType, DomainId, Expr, ExprId, IterDomain, Op, OpKind, OpLayout, OwnForm, Symbol, TensorId,
     Transfer, Value, is_identifier,
 };
-use crate::ir::{UnitId, result_count_text};
+use crate::ir::{UnitId, result_count_text, short_expr_text};
 use crate::ops::arguments::{ArgumentMismatch, ArgumentNotation, read_arguments};
 use crate::ops::copy::{completed_order, copy_op};
 use crate::ops::launch::post_op;
@@ -569,8 +569,12 @@ impl ProgramReader<'_> {
     fn kernel_head(&self, unit: UnitId, name: &str) -> String {
         let unit = &self.program.units[unit];
         let [inputs, outputs] = [&unit.inputs, &unit.outputs].map(|values| {
-            let names = values.iter().filter_map(|value| value.as_tensor());
-            names.map(|tensor| self.program.tensor_name(tensor)).collect::<Vec<_>>().join(", ")
+            let names = values.iter().filter_map(|value| match *value {
+                Value::Tensor(tensor) => Some(self.program.tensor_name(tensor)),
+                Value::Scalar(scalar) => Some(short_expr_text(&self.program, scalar)),
+                _ => None,
+            });
+            names.collect::<Vec<String>>().join(", ")
         });
         format!("{name}({inputs}) -> ({outputs})")
     }

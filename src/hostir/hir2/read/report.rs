@@ -266,11 +266,13 @@ pub(super) fn report_index_count(indexed: &str, rank: usize, found: usize, span:
     push(diags, codes::INDEX_COUNT, span, message, "reductions (`r.`) are not counted: they are not stored");
 }
 
+/// Reports an index `own` of an axis that does not lie across devices, or another one of an axis that does. The index may
+/// be the last one.
 pub(super) fn report_own_index(
     program: &Program,
     tensor: TensorId,
     axis: usize,
-    is_own: bool,
+    [is_own, is_last]: [bool; 2],
     span: Span,
     diags: &mut Diags,
 ) {
@@ -318,7 +320,10 @@ pub(super) fn report_own_index(
     let mut diag = Diag::error(codes::OWN_INDEX, span, message).with_note(note).with_note(axes);
     diag.fixes.extend(meant.map(|meant| {
         let fix = Fix::replacement(format!("write `{meant}`"), span, meant);
-        Fix { applicability: Applicability::Untried, ..fix }
+        // The indices after it may be of other axes, too.
+        let is_sure = sharded.is_none() || is_last;
+        let applicability = if is_sure { Applicability::Untried } else { Applicability::MaybeIncorrect };
+        Fix { applicability, ..fix }
     }));
     if sharded.is_none() {
         diag.fixes.extend(resharded_fix(program, tensor, axis, is_own));

@@ -72,7 +72,8 @@ impl ProgramReader<'_> {
         let is_device = self.program.domains[domain].parallel.is_device();
         let is_own = matches!(*file.expr(index), ExprNode::Name(name) if file.symbol_text(name) == "own");
         if is_own != is_device {
-            report::report_own_index(&self.program, tensor, axis, is_own, span, self.diags);
+            let is_last = self.source.get(span.end as usize..).is_some_and(|rest| rest.starts_with(']'));
+            report::report_own_index(&self.program, tensor, axis, [is_own, is_last], span, self.diags);
             return None;
         }
         if is_own {

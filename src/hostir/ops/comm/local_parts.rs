@@ -83,8 +83,7 @@ fn other_mesh_axis(program: &Program, id: OpId, kind: &str, from: &LinkSide, to:
     }
     let [team, meant] = [along, own].map(|axis| program.mesh_coordinate_name(mesh, MeshCoordinate::Along(axis)));
     let message = message!(
-        "the teams of `{}` are along `{}`, but `{}` lies along `{}`: all members of a team have the same part",
-        quoted_op(program, id),
+        "the ranks of a team along `{}` all have the same part of `{}`, which lies along `{}`",
         team,
         program.quoted_tensor(side.tensor),
         meant

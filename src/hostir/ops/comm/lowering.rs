@@ -83,6 +83,7 @@ fn readable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
 /// The tensor that a member of a collective sends. A root without it is in a team that may not take part.
 fn sent_view(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, input: TensorId) -> Result<BufferView, Diag> {
     readable_view(cx, input).map_err(|diag| match kind.has_root() && !cx.is_in_mesh(input) {
+        true if cx.program.is_hir2() && cx.program.team_axis(op).is_none() => root_outside_error(cx, input),
         true => with_root_condition(cx.program, op, input, diag),
         false => diag,
     })
