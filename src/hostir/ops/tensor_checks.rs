@@ -251,7 +251,8 @@ pub fn check_index_type(program: &Program, id: OpId, tensor: TensorId, role: &st
             let name = program.quoted_tensor(tensor);
             // The values come first where positions are a second result.
             let order = message!("the results of `{}` are the values, then their positions", quoted_op(program, id));
-            let diag = if role == "positions" { diag.with_note(order) } else { diag };
+            let has_values = role == "positions" && program.op(id).output_tensors().count() > 1;
+            let diag = if has_values { diag.with_note(order) } else { diag };
             diag.with_note(message!("declare `{}` with elements of type `{}`", name, quoted_type(DType::Int)))
         }
         None => diag,

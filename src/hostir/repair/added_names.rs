@@ -201,19 +201,10 @@ impl SlipContext<'_> {
         let Some([given, result]) = communicated(code) else { return Vec::new() };
         let Some(free) = self.unused_name() else { return Vec::new() };
         let indent = &code[..indent_width(code)];
-        let inserted = |at: usize, lines: &[String]| TextEdit {
-            span: Span::new(at, at),
-            text: lines.iter().map(|line| format!("{indent}{line}\n")).collect(),
-        };
-        let replaced = |part: &Range<usize>| TextEdit {
-            span: Span::new(start + part.start, start + part.end),
-            text: free.clone(),
-        };
         let mut found = Vec::new();
         let (operand, target) = (&code[given.clone()], &code[result.clone()]);
-        let base = |name: &str| name.split('[').next().unwrap_or_default().to_owned();
         for element in &self.axes.elements {
-            let ty = DeclaredType::of_name(&self.text[..start], &base(operand)).filter(|_| !operand.contains('['));
+            let ty = DeclaredType::of_name(&self.text[..start], base_name(operand)).filter(|_| !operand.contains('['));
             let sharded = ty.filter(|ty| !ty.own_index().is_empty());
             let (lines, last) = match sharded {
                 Some(ty) => {
@@ -224,24 +215,48 @@ impl SlipContext<'_> {
                 None => (vec![format!("{free} = {element}({operand})")], format!("{free} = {element}({operand})")),
             };
             let message = format!("convert the operand in front of the communication, `{last}`, and give it `{free}`");
-            let edits = vec![inserted(start, &lines), replaced(&given)];
+            let edits = vec![lines_at(start, indent, &lines), replaced_part(start, &given, &free)];
             let fix = Fix { message: message.into(), edits, applicability: Applicability::MaybeIncorrect };
             found.push(Slip { fix, line, doubt: 1 });
         }
-        let ty = DeclaredType::of_name(&self.text[..start], &base(target)).filter(|_| !target.contains('['));
-        let Some(ty) = ty.filter(|_| code.trim_start().starts_with("wait ")) else { return found };
+        let ty = DeclaredType::of_name(&self.text[..start], base_name(target)).filter(|_| !target.contains('['));
+        let Some(ty) = ty.filter(|_| first_word(code) == Some("wait")) else { return found };
         let after = start + self.text[start..].find('\n').map_or(self.text.len() - start, |at| at + 1);
         for element in self.axes.elements.iter().filter(|element| **element != *ty.element) {
             let index = ty.own_index();
             let last = format!("{target}{index} = {}({free}{index})", ty.element);
             let declared = format!("{free}: {} = alloc", ty.with_elements(element));
             let message = format!("communicate into `{free}`, and convert after it, `{last}`");
-            let edits = vec![inserted(start, &[declared]), replaced(&result), inserted(after, &[last])];
+            let edits = vec![
+                lines_at(start, indent, &[declared]),
+                replaced_part(start, &result, &free),
+                lines_at(after, indent, &[last]),
+            ];
             let fix = Fix { message: message.into(), edits, applicability: Applicability::MaybeIncorrect };
             found.push(Slip { fix, line, doubt: 2 });
         }
         found
     }
+}
+
+/// The edit that inserts lines.
+fn lines_at(at: usize, indent: &str, lines: &[String]) -> TextEdit {
+    TextEdit { span: Span::new(at, at), text: lines.iter().map(|line| format!("{indent}{line}\n")).collect() }
+}
+
+/// The edit that puts a name in the place of a part of the line that begins at a byte.
+fn replaced_part(start: usize, part: &Range<usize>, name: &str) -> TextEdit {
+    TextEdit { span: Span::new(start + part.start, start + part.end), text: name.to_owned() }
+}
+
+/// The first word of a statement.
+fn first_word(line: &str) -> Option<&str> {
+    line.split_whitespace().next()
+}
+
+/// The name of a tensor without an index.
+fn base_name(name: &str) -> &str {
+    name.split('[').next().unwrap_or_default()
 }
 
 fn as_guess(fix: Fix) -> Fix {

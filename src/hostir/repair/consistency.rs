@@ -247,8 +247,9 @@ fn ranked_slips(text: &str, diag: &Diag, table: &SymbolTable) -> Vec<(u32, Slip)
     ranked.extend(proposed_slips(text, diag));
     ranked.retain(|(doubt, _)| *doubt <= MOST_DOUBT);
     let lines: Vec<&str> = text.lines().collect();
-    let is_contract = |slip: &Slip| lines.get(slip.line).is_some_and(|line| is_program_head(line));
-    ranked.iter_mut().filter(|(_, slip)| is_contract(slip)).for_each(|(doubt, _)| *doubt += OF_CONTRACT);
+    for (doubt, slip) in &mut ranked {
+        *doubt += if lines.get(slip.line).is_some_and(|line| is_program_head(line)) { OF_CONTRACT } else { 0 };
+    }
     ranked.sort_by_key(|(doubt, _)| *doubt);
     ranked
 }
@@ -338,8 +339,8 @@ fn choose_slips(mut found: Vec<RightSlip>) -> Vec<Slip> {
 fn has_odd_flags(text: &str, changed: &str) -> bool {
     let [old, new] = [text, changed].map(flag_lists);
     let is_less = old.iter().any(|list| {
-        let count = |lists: &[&str]| lists.iter().filter(|other| *other == list).count();
-        count(&old) > 1 && count(&new) < count(&old)
+        let [before, after] = [&old, &new].map(|lists| lists.iter().filter(|other| *other == list).count());
+        before > 1 && after < before
     });
     is_less && new.iter().any(|list| !old.contains(list))
 }

@@ -56,24 +56,20 @@ fn call_places(code: &str, name: &str) -> Option<(Range<usize>, Range<usize>)> {
 
 /// Other collectives between the same tensors.
 fn other_collectives(code: &str) -> Vec<PartChange> {
-    let all = || COLLECTIVES.iter().copied().flatten().copied();
-    let Some((own, (name, list))) = all().find_map(|own| Some((own, call_places(code, own)?))) else {
+    let all: Vec<&str> = COLLECTIVES.concat();
+    let Some((own, (name, list))) = all.iter().find_map(|own| Some((*own, call_places(code, own)?))) else {
         return Vec::new();
     };
     let arguments = split_operands(&code[list.clone()]);
-    let is_sum = |word: &str| COLLECTIVES[0].contains(&word);
-    // Any that moves as many elements fits in size, where a sum is meant or is not.
-    let is_near =
-        |other: &&str| is_sum(own) == is_sum(other) || [own, *other].iter().all(|name| WITHOUT_ROOT.contains(name));
-    let others = all().filter(|other| *other != own).filter(is_near);
+    let others = all.iter().copied().filter(|other| *other != own && are_near(own, other));
     let changes = others.map(|other| {
         let is_rooted = ROOTED.contains(&other);
-        let is_kept = |argument: &&&str| match argument.split('=').next() {
+        let kept = arguments.iter().copied().filter(|argument| match argument.split('=').next() {
             Some("op") => is_sum(other),
             Some("root" | "root_as") => is_rooted,
             _ => true,
-        };
-        let mut kept: Vec<&str> = arguments.iter().filter(is_kept).copied().collect();
+        });
+        let mut kept: Vec<&str> = kept.collect();
         let has_root = kept.iter().any(|argument| argument.starts_with("root="));
         if is_rooted && !has_root {
             kept.insert(1.min(kept.len()), "root=0");
@@ -89,16 +85,26 @@ fn other_collectives(code: &str) -> Vec<PartChange> {
     changes.collect()
 }
 
+/// Returns true for a collective that reduces.
+fn is_sum(word: &str) -> bool {
+    COLLECTIVES[0].contains(&word)
+}
+
+/// Returns true if one may take a collective for another one: where a sum is meant or is not, any that moves as many
+/// elements fits in size.
+fn are_near(one: &str, other: &str) -> bool {
+    is_sum(one) == is_sum(other) || [one, other].iter().all(|name| WITHOUT_ROOT.contains(name))
+}
+
 /// The results on the left side of a statement, each with its type; none for a statement after a condition.
 pub(super) fn result_list(code: &str) -> Option<(Range<usize>, Vec<&str>)> {
     let (own, equals) = (indent_width(code), code.find(" = ")?);
     let whole = own..equals;
     let results = split_operands(&code[whole.clone()]);
-    let is_result = |result: &&str| {
-        let name = result.split([':', '[']).next().unwrap_or_default();
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
-    results.iter().all(|result| is_result(result)).then_some((whole, results))
+    let mut names = results.iter().map(|result| result.split([':', '[']).next().unwrap_or_default());
+    let are_names =
+        names.all(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
+    are_names.then_some((whole, results))
 }
 
 /// The results of a statement in another order: one in another place, or two exchanged.
@@ -179,7 +185,6 @@ fn other_ranges(code: &str) -> Vec<PartChange> {
     let list = &code[whole.clone()];
     let ranges: Vec<&str> = list.trim_start_matches('[').trim_end_matches(']').split("], [").collect();
     let mut found = Vec::new();
-    let written = |ranges: &[&str]| format!("[{}]", ranges.join("], ["));
     for (at, range) in ranges.iter().enumerate() {
         let bounds: Vec<&str> = range.split(", ").collect();
         let [start, stop, step] = bounds[..] else { return found };
@@ -198,16 +203,21 @@ fn other_ranges(code: &str) -> Vec<PartChange> {
         for (other, doubt) in others.iter().filter(|(other, _)| !other.starts_with('-')) {
             let mut changed = ranges.clone();
             changed[at] = other;
-            found.push(PartChange::new(whole.clone(), written(&changed), *doubt));
+            found.push(PartChange::new(whole.clone(), written_ranges(&changed), *doubt));
         }
         for other in at + 1..ranges.len() {
             let mut changed = ranges.clone();
             changed.swap(at, other);
-            found.push(PartChange::new(whole.clone(), written(&changed), 1));
+            found.push(PartChange::new(whole.clone(), written_ranges(&changed), 1));
         }
     }
     found.retain(|change| change.text != *list);
     found
+}
+
+/// `[0, n, 1], [0, k, 1]`
+fn written_ranges(ranges: &[&str]) -> String {
+    format!("[{}]", ranges.join("], ["))
 }
 
 /// A bound one more or less: `n` for `n - 1` and 1.
@@ -273,30 +283,27 @@ pub(super) fn completed_results(code: &str, declared: Option<&str>, is_free: imp
 }
 
 /// A launch that declares to read all tensors of its kernel that it does not write, or to access them in another order.
-pub(super) fn other_accesses(code: &str) -> Vec<PartChange> {
-    if !code.trim_start().starts_with("launch ") {
+pub(super) fn other_accesses(line: &str) -> Vec<PartChange> {
+    if !line.trim_start().starts_with("launch ") {
         return Vec::new();
     }
-    let listed = |key: &str| argument_list(code, key);
+    let [read, written] = ["reads(", "writes("].map(|key| AccessList::of_launch(line, key));
     let mut found = Vec::new();
-    let passed = code.find("](").map(|at| at + 2);
-    let passed = passed.and_then(|open| Some((open, code[open..].find(") ")? + open)));
+    let passed = line.find("](").map(|at| at + 2);
+    let passed = passed.and_then(|open| Some((open, line[open..].find(") ")? + open)));
     if let Some((open, close)) = passed {
-        let [read, written] = ["reads(", "writes("].map(|key| listed(key).map(|(_, names)| names).unwrap_or_default());
-        let tensors = split_operands(&code[open..close]).into_iter();
+        let tensors = split_operands(&line[open..close]).into_iter();
         let tensors: Vec<&str> = tensors.filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase())).collect();
-        let without = |known: &[&str]| {
-            let kept = tensors.iter().copied().filter(|name| !known.contains(name));
-            kept.collect::<Vec<&str>>().join(", ")
-        };
-        for (key, other) in [("reads(", &written), ("writes(", &read)] {
-            match listed(key) {
-                Some((part, _)) => found.push(PartChange::new(part, without(other), 0)),
-                None => found.push(PartChange::new(close + 1..close + 1, format!(" {key}{})", without(other)), 0)),
-            }
+        for (key, own, other) in [("reads(", &read, &written), ("writes(", &written, &read)] {
+            let names = tensors.iter().copied().filter(|name| other.iter().all(|other| !other.names.contains(name)));
+            let names = names.collect::<Vec<&str>>().join(", ");
+            found.push(match own {
+                Some(own) => PartChange::new(own.part.clone(), names, 0),
+                None => PartChange::new(close + 1..close + 1, format!(" {key}{names})"), 0),
+            });
         }
     }
-    for (part, names) in ["reads(", "writes("].into_iter().filter_map(listed) {
+    for AccessList { part, names } in [read, written].into_iter().flatten() {
         for first in 0..names.len() {
             for second in first + 1..names.len() {
                 let mut other = names.clone();
@@ -305,15 +312,23 @@ pub(super) fn other_accesses(code: &str) -> Vec<PartChange> {
             }
         }
     }
-    found.retain(|change| change.text != code[change.part.clone()]);
+    found.retain(|change| change.text != line[change.part.clone()]);
     found
 }
 
-/// The names in the brackets of `reads(A, B)`, and their place.
-fn argument_list<'c>(code: &'c str, key: &str) -> Option<(Range<usize>, Vec<&'c str>)> {
-    let open = code.find(&format!(" {key}"))? + key.len() + 1;
-    let close = open + code[open..].find(')')?;
-    Some((open..close, split_operands(&code[open..close])))
+/// The tensors that a launch declares to access: those in the brackets of `reads(A, B)`.
+struct AccessList<'c> {
+    part: Range<usize>,
+    names: Vec<&'c str>,
+}
+
+impl<'c> AccessList<'c> {
+    fn of_launch(line: &'c str, key: &str) -> Option<Self> {
+        let word = format!(" {key}");
+        let open = line.find(&word)? + word.len();
+        let close = open + line[open..].find(')')?;
+        Some(Self { part: open..close, names: split_operands(&line[open..close]) })
+    }
 }
 
 /// The operands of a communication, each with its place: `A` and `G` of `allgather(A -> G, over=g.x)`.

@@ -131,16 +131,13 @@ impl AxisWords {
 
     /// The value of an extent with the sizes of the text.
     fn value_of(&self, extent: &str) -> Option<i64> {
-        let factor = |word: &str| match word.parse::<i64>() {
-            Ok(number) => Some(number),
-            Err(_) => self.sizes.iter().find(|(name, _)| *name == *word).map(|(_, value)| *value),
-        };
         for (sign, apply) in OPERATORS {
             if let Some((left, right)) = extent.rsplit_once(sign) {
                 return apply(self.value_of(left)?, self.value_of(right)?);
             }
         }
-        factor(extent)
+        let known = self.sizes.iter().find(|(name, _)| *name == *extent).map(|(_, value)| *value);
+        extent.parse().ok().or(known)
     }
 
     /// Returns true if an error names both extents, where they meet.
