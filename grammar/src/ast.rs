@@ -13,6 +13,7 @@ macro_rules! ids {
         pub struct $name(pub u32);
         impl $name {
             /// The id as an index into its arena.
+            #[inline]
             pub fn index(self) -> usize { self.0 as usize }
         }
     )*};
@@ -54,7 +55,7 @@ impl ArgRange {
 }
 
 /// Everything one text holds.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct SyntaxTree {
     /// Interned strings: names, operators, literals.
     pub strings: StringInterner,
@@ -94,7 +95,7 @@ impl SyntaxTree {
 
 /// `%HostIrContainer { (inputs) -> (outputs) : body  host units } // %HostIrContainer` and what
 /// may follow it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ContainerSyntax {
     /// The whole container.
     pub span: Span,
@@ -160,7 +161,7 @@ impl ContainerSyntax {
 }
 
 /// One `HostUnitN: Inputs={..} -> Outputs={..}Inputs: ... %kernel { ... } // %kernel` section.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HostUnitSyntax {
     /// The whole section.
     pub span: Span,
@@ -185,7 +186,7 @@ pub struct HostUnitSyntax {
 }
 
 /// Statements in order.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct BlockSyntax {
     /// The statements.
     pub stmts: Vec<StmtId>,
@@ -441,6 +442,8 @@ pub struct StringInterner {
     recent: Vec<(u64, u32)>,
     /// Other recent strings, indexed by a few bits of their hash; empty while there are few strings.
     recent_long: Vec<(u64, u32)>,
+    /// The numbers of strings that were removed.
+    removed: rustc_hash::FxHashSet<u32>,
     /// The number of strings that were not among recent ones, up to [`RECENT_FROM`].
     looked_up: u32,
 }
@@ -463,6 +466,7 @@ impl Default for StringInterner {
             same: Vec::new(),
             recent: Vec::new(),
             recent_long: Vec::new(),
+            removed: Default::default(),
             looked_up: 0,
         };
         strings.intern("");
@@ -529,6 +533,51 @@ impl StringInterner {
         Symbol(id)
     }
 
+    /// Removes a string: it is found no more, and gets another symbol when it comes again. The symbol keeps its text.
+    pub fn remove_string(&mut self, symbol: Symbol) {
+        let id = symbol.0;
+        if id == 0 || !self.removed.insert(id) {
+            return;
+        }
+        let hash = hash_of(self.get(symbol));
+        let before = self.same[symbol.index()];
+        match self.map.get_mut(&hash) {
+            Some(newest) if *newest != id => {
+                let mut at = *newest;
+                while self.same[at as usize] != id {
+                    at = self.same[at as usize];
+                }
+                self.same[at as usize] = before;
+            }
+            Some(newest) if before != u32::MAX => *newest = before,
+            _ => drop(self.map.remove(&hash)),
+        }
+        let recent = self.recent.iter_mut().chain(&mut self.recent_long);
+        recent.filter(|(_, known)| *known == id).for_each(|recent| *recent = (0, 0));
+    }
+
+    /// Removes all strings but the first `count`, as if they had never been interned.
+    pub fn truncate_strings(&mut self, count: usize) {
+        while self.ends.len() > count.max(1) {
+            let newest = self.ends.len() - 1;
+            self.remove_string(Symbol(newest as u32));
+            self.removed.remove(&(newest as u32));
+            self.ends.pop();
+            self.same.pop();
+            self.text.truncate(self.ends[newest - 1] as usize);
+        }
+    }
+
+    /// Number of strings that were removed and keep their symbols.
+    pub fn removed_count(&self) -> usize {
+        self.removed.len()
+    }
+
+    /// The symbols of all strings that are not removed.
+    pub fn symbols(&self) -> impl Iterator<Item = Symbol> {
+        (0..self.ends.len() as u32).filter(|id| self.removed.is_empty() || !self.removed.contains(id)).map(Symbol)
+    }
+
     /// The symbol of `text` if it was interned.
     pub fn find_symbol(&self, text: &str) -> Option<Symbol> {
         self.find_hashed(text, hash_of(text))
@@ -546,13 +595,14 @@ impl StringInterner {
     }
 
     /// The text of a symbol.
+    #[inline]
     pub fn get(&self, symbol: Symbol) -> &str {
         let end = self.ends[symbol.index()] as usize;
         let start = if symbol.0 == 0 { 0 } else { self.ends[symbol.index() - 1] as usize };
         &self.text[start..end]
     }
 
-    /// Number of symbols.
+    /// Number of symbols, those of removed strings included.
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -11,16 +11,19 @@ pub struct Span {
 
 impl Span {
     /// The range `start..end`.
+    #[inline]
     pub fn new(start: usize, end: usize) -> Self {
         Self { start: start as u32, end: end as u32 }
     }
 
     /// The smallest range that holds both.
+    #[inline]
     pub fn join(self, other: Span) -> Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
     /// The range as `usize`s, for slicing.
+    #[inline]
     pub fn as_usize_range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }

@@ -105,7 +105,7 @@ pub fn load_with_options(text: &str, options: &ReadOptions) -> (Vec<ir::Program>
 }
 
 /// A parsed text in either notation, whose programs are not resolved yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ParsedFile {
     /// The printed form.
     Printed(Box<hostir_grammar::SyntaxTree>),
@@ -132,6 +132,15 @@ impl ParsedFile {
             "parsed",
         );
         (file, Diags { items: errors.into_iter().map(syntax_error).collect() })
+    }
+
+    /// Makes the tree of a text without syntax errors that of the text after an edit, and looks only at what the edit
+    /// changes. Returns false, and leaves the tree, if the text has to be parsed as a whole.
+    pub fn reparse(&mut self, before: &str, after: &str) -> bool {
+        match self {
+            ParsedFile::Printed(_) => before == after,
+            ParsedFile::Hir2(file) => hostir_grammar::hir2::reparse(file, before, after),
+        }
     }
 
     /// Number of programs.

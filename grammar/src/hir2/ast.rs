@@ -2,6 +2,7 @@
 //!
 //! As in [`crate::ast`], nodes live in flat arenas and refer to each other by dense ids, and nothing here knows an op.
 
+use super::reparse::RestartTable;
 use crate::ast::{CommentSyntax, StringInterner, Symbol};
 use crate::span::Span;
 
@@ -13,6 +14,7 @@ pub struct TypeId(pub u32);
 
 impl TypeId {
     /// The id as an index into its arena.
+    #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -29,14 +31,17 @@ pub struct NodeRange {
 
 impl NodeRange {
     /// Number of nodes.
+    #[inline]
     pub fn len(self) -> usize {
         (self.end - self.start) as usize
     }
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
     /// The range as indices.
+    #[inline]
     pub fn indices(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -52,7 +57,7 @@ pub struct NameSyntax {
 }
 
 /// The first lines of a file, which hold for all its programs.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct FileHead {
     /// The line `hir 2`.
     pub version: Span,
@@ -69,7 +74,7 @@ pub struct FileHead {
 }
 
 /// Everything that one text in `hir 2` holds.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct FileSyntax {
     /// Interned strings: names, operators, literals, verbatim texts.
     pub strings: StringInterner,
@@ -104,6 +109,8 @@ pub struct FileSyntax {
     pub comments: Vec<CommentSyntax>,
     /// Names that lines with errors declare, as they are meant.
     pub answered: Vec<AnsweredLine>,
+    /// The places at which reading can begin again after an edit.
+    pub(super) restarts: RestartTable,
 }
 
 /// A name that a line of another language declares.
@@ -132,18 +139,22 @@ impl FileSyntax {
     }
 
     /// The text of a symbol.
+    #[inline]
     pub fn symbol_text(&self, symbol: Symbol) -> &str {
         self.strings.get(symbol)
     }
     /// An expression.
+    #[inline]
     pub fn expr(&self, id: ExprId) -> &ExprNode {
         &self.exprs[id.index()].0
     }
     /// The place of an expression.
+    #[inline]
     pub fn expr_span(&self, id: ExprId) -> Span {
         self.exprs[id.index()].1
     }
     /// A type.
+    #[inline]
     pub fn tensor_type(&self, id: TypeId) -> &TypeSyntax {
         &self.types[id.index()]
     }
@@ -161,7 +172,7 @@ pub struct SizeSyntax {
 }
 
 /// The text of an imported file in a bundle.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PartSyntax {
     /// The path of the file, from the folder of the first text.
     pub path: String,
@@ -185,7 +196,7 @@ pub enum PartFault {
 }
 
 /// `import a, b from "file.hir"`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ImportItem {
     /// The whole line.
     pub span: Span,
@@ -198,7 +209,7 @@ pub struct ImportItem {
 }
 
 /// A top-level item.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ItemSyntax {
     /// `import a, b from "file.hir"`
     Import(ImportItem),
@@ -222,7 +233,7 @@ impl ItemSyntax {
 }
 
 /// `mesh d = [[0, 1], [2, 3]]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MeshItem {
     /// The whole line.
     pub span: Span,
@@ -246,7 +257,7 @@ pub enum SizedMeshSyntax {
 }
 
 /// A program or a kernel.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ProgramItem {
     /// From its name to its last statement.
     pub span: Span,

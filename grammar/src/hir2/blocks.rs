@@ -105,7 +105,8 @@ impl Parser<'_> {
         Ok(id)
     }
 
-    fn read_statements(&mut self, outer: u32, id: BlockId) -> BlockSyntax {
+    /// The statements of a block that are indented by more than `outer`.
+    pub(super) fn read_statements(&mut self, outer: u32, id: BlockId) -> BlockSyntax {
         let mut block = BlockSyntax { stmts: Vec::new(), span: self.file.blocks[id.index()].span };
         let first_column = self.peek().column;
         let (mut column, mut odd_column) = (first_column, first_column);
@@ -113,6 +114,10 @@ impl Parser<'_> {
             let first = self.file.comments.len();
             let token = self.peek();
             let ends = token.tok == LineTok::End || token.column <= outer;
+            let is_even = [token.column, odd_column, column].iter().all(|column| *column == first_column);
+            if !ends && is_even && self.meet_restart(&block, id, token) {
+                return block;
+            }
             self.take_block_comments(if ends { column } else { 0 }, !block.stmts.is_empty());
             if ends {
                 self.end_block_comments(first, id);

@@ -46,7 +46,9 @@ pub fn own_text(text: &str) -> &str {
 
 /// The paths that a text imports from, as it writes them.
 pub fn imported_paths(text: &str) -> impl Iterator<Item = &str> {
-    let imports = text.lines().filter(|line| line.starts_with("import "));
+    let starts = memmem::find_iter(text.as_bytes(), b"\nimport ").map(|at| at + 1);
+    let first = text.starts_with("import ").then_some(0);
+    let imports = first.into_iter().chain(starts).filter_map(|start| text[start..].lines().next());
     imports.filter_map(|line| line.split('"').nth(1))
 }
 

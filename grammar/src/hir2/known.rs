@@ -88,6 +88,9 @@ const PREFIX: &[&str] = &["!", "~"];
 /// The number of the first operator's symbol: the empty string and the words stand before.
 const FIRST_INFIX: usize = 1 + WORD_TEXTS.len();
 
+/// The number of strings that every text has: the empty one, words and operators.
+pub(super) const KNOWN_TEXTS: usize = FIRST_INFIX + INFIX.len() + PREFIX.len();
+
 /// Interns all words and operators; nothing may have been interned before.
 pub(super) fn intern_known_texts(strings: &mut StringInterner) {
     let infix = INFIX.iter().map(|(text, _)| text);

@@ -19,6 +19,7 @@ mod launch;
 mod line_habits;
 mod meshes;
 mod parser;
+mod reparse;
 mod stmt;
 mod stream;
 mod token;
@@ -32,6 +33,7 @@ use crate::span::Span;
 use ast::FileSyntax;
 use head::HeadFault;
 pub use head::is_hir2;
+pub use reparse::reparse;
 
 /// The result of [`parse`].
 #[derive(Debug, Default)]
@@ -47,12 +49,14 @@ pub struct Hir2Output {
 pub fn parse(text: &str) -> Hir2Output {
     let Hir2Output { mut file, mut errors } = parse_by_grammar(text);
     let library_lines = line_habits::library_lines(text, &file);
-    if !errors.is_empty() || !library_lines.is_empty() {
+    let is_plain = errors.is_empty() && library_lines.is_empty();
+    if !is_plain {
         line_habits::answer_habits(text, library_lines, &mut file, &mut errors);
         // Lines that were read twice, because of an unclosed bracket, change the order.
         errors.sort_by_key(|error| error.span);
         file.comments.sort_by_key(|comment| comment.span.start);
     }
+    file.restarts.finish(is_plain);
     Hir2Output { file, errors }
 }
 

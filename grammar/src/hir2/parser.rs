@@ -2,6 +2,7 @@
 
 use super::ast::{BlockId, BlockSyntax, ExprId, ExprNode, FileSyntax, NameSyntax, NodeRange};
 use super::known::{KnownWord, intern_known_texts, known_word};
+use super::reparse::RestEnds;
 use super::stream::{ErrorList, LexerSinks, TokenStream};
 use super::token::{LineComment, LineTok, LineToken};
 use crate::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
@@ -47,6 +48,8 @@ pub(super) struct Parser<'t> {
     pub(super) braces: u32,
     /// Lists that are being read; empty at the start of a statement.
     pub(super) scratch: ScratchLists,
+    /// Where the reading of a part ends.
+    pub(super) rest_ends: Option<RestEnds<'t>>,
     /// Comments that have their place.
     placed: usize,
 }
@@ -90,6 +93,7 @@ impl<'t> Parser<'t> {
             block_depth: 0,
             braces: 0,
             scratch: ScratchLists::default(),
+            rest_ends: None,
             placed: 0,
         }
     }

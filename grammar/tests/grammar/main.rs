@@ -5,6 +5,7 @@ mod effort;
 mod errors;
 mod hir2;
 mod hir2_errors;
+mod hir2_reparse;
 mod hir2_robust;
 mod hir2_tree;
 mod kernel_types;

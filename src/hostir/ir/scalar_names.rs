@@ -136,29 +136,30 @@ impl NameBindings {
         for (_, unit) in program.units().iter() {
             table.bind_values(program, &unit.inputs);
         }
+        let mut indices = Vec::new();
         for (_, op) in program.ops().iter() {
             table.bind_values(program, &op.results);
             if !op.blocks.is_empty()
                 && let Some(index) = loop_index(program, op)
+                && !std::mem::replace(&mut table.index[index.0 as usize], true)
             {
-                table.index[index.0 as usize] = true;
+                indices.push(index);
             }
         }
-        table.bind_definitions(program);
+        table.bind_definitions(program, &indices);
         table.mark_open_exprs(program);
         table
     }
 
     /// Definitions that depend on the index of a loop are bound in the loop only.
-    fn bind_definitions(&mut self, program: &Program) {
+    fn bind_definitions(&mut self, program: &Program, indices: &[Symbol]) {
         let users = IndexDefinitions::new(program).name_users(program);
         if users.is_empty() {
             return;
         }
         // Visits each index and all names computed from it: as many steps as there are needs.
         let mut unbound = Vec::new();
-        for k in (0..self.index.len()).filter(|&k| self.index[k] && !self.bound[k]) {
-            let index = Symbol(k as u32);
+        for &index in indices.iter().filter(|index| !self.bound[index.0 as usize]) {
             let mut stack = vec![index];
             while let Some(name) = stack.pop() {
                 for &user in users.get(&name).into_iter().flatten() {

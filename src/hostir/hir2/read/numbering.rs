@@ -2,7 +2,6 @@
 
 use crate::ir::order::first_free_number;
 use crate::ir::{Program, TensorId, UnitId};
-use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::FileSyntax;
 use rustc_hash::FxHashMap;
 
@@ -75,8 +74,7 @@ pub(super) struct FirstNumbers {
 impl FirstNumbers {
     pub(super) fn of_names(file: &FileSyntax) -> Self {
         let (mut tensors, mut handles) = (Vec::new(), Vec::new());
-        for number in 0..file.strings.len() as u32 {
-            let text = file.symbol_text(ast::Symbol(number));
+        for text in file.strings.symbols().map(|symbol| file.symbol_text(symbol)) {
             match text.as_bytes().first() {
                 Some(b'T') => tensors.extend(leading_number(&text[1..])),
                 Some(b'h') => handles.extend(leading_number(&text[1..])),

@@ -104,9 +104,13 @@ impl Scope {
         }
     }
 
-    /// The names with a meaning of some kind.
+    /// The names with a meaning of some kind, in the order of their declarations.
     pub(super) fn names_where(&self, wanted: impl Fn(Meaning) -> bool) -> Vec<Symbol> {
         let names = (0..self.slots.len() as u32).map(Symbol);
-        names.filter(|name| self.get(*name).is_some_and(|entry| wanted(entry.meaning))).collect()
+        let entries = names.filter_map(|name| self.get(name).map(|entry| (entry, name)));
+        let found = entries.filter(|(entry, _)| wanted(entry.meaning)).map(|(entry, name)| (entry.span.start, name));
+        let mut found: Vec<(u32, Symbol)> = found.collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, name)| name).collect()
     }
 }

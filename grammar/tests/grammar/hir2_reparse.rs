@@ -1,0 +1,241 @@
+//! After any edit, the tree that is made of the one before is that of the whole text.
+
+use hostir_grammar::ast::Symbol;
+use hostir_grammar::hir2::ast::FileSyntax;
+use hostir_grammar::hir2::{parse, reparse};
+use std::path::Path;
+
+/// A xorshift generator: the same numbers in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+}
+
+/// Statements of all sorts; a program repeats them.
+const STATEMENTS: &str = "  G = alloc(keep, size=m * 4)
+  G[rank] = Set(A[own])
+  // above
+  h = allgather(A -> G) // after
+
+  wait h
+  for s in G.0, 1..4 step 2 on streams:
+    at, B = f(wrap(rank - s, 4), `T3`)
+    if [Manual] s > 0 && !(at == 3): wait h
+    else: h = { send(G[:, at], to=(rank + 1) % 4); recv(V, from=d.x) }
+    // the end of the loop
+  stream (s % 2):
+    share {
+      h3 = send(B, to=1) // one
+      // end
+    }
+  C[at][0] = Set.Permute(G[at, 1])
+  V: bf16.l[x:4, r.b.1 ex n] order(1, 0) logical(n) split `ca_pos( 1 )` @d = relu(-1e3 * A)
+  launch \"axpy.cu\"::axpy[4, (128, 2)](A, n, C) reads(A) writes(C)
+  assert m % 4 == 0, \"rows divide\"
+  print A, m
+  free B, C
+  alias B -> A
+";
+
+/// Programs to begin with: of all sorts of statements, and those of the examples.
+fn sources() -> Vec<String> {
+    let head =
+        "hir 2.1\nsizes m=64\nmesh d = 0..4\n\n// of the program\nf(A: f32[m]) -> (B: f32[m]) on d: // its header\n";
+    let kernel = format!("kernel g(A: f32[m]) -> (B: f32[m]):\n{}\n", "  B = exp(A)\n".repeat(20));
+    let mut texts = vec![
+        format!("{head}{}", STATEMENTS.repeat(3)),
+        format!(
+            "{head}{0}\n// of another\nmesh e = 0..p\n{kernel}\nother(A: f32[n]) -> (B: f32[n]):\n{0}  // the last line\n// after it\n",
+            STATEMENTS.repeat(2)
+        ),
+    ];
+    for folder in ["docs/examples", "docs/tutorial"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+        let mut files: Vec<_> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let files = files.into_iter().filter(|path| path.extension().is_some_and(|end| end == "hir"));
+        texts.extend(files.map(|path| std::fs::read_to_string(path).unwrap()).filter(|text| text.len() < 20_000));
+    }
+    texts.retain(|text| parse(text).errors.is_empty());
+    texts
+}
+
+const INSERTED: &[&str] = &[
+    "A",
+    "W12",
+    "_",
+    "7",
+    "\n",
+    "\n\n",
+    " ",
+    "  ",
+    "    ",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ":",
+    ",",
+    "=",
+    "->",
+    ".",
+    "`",
+    "\"",
+    "\t",
+    "é",
+    "// a comment",
+    "\n  // a comment\n",
+    "\nfile \"a.hir\"\n",
+    "wait h\n  ",
+    "\n  B2 = exp(A)\n",
+    "\nelse: wait h\n",
+    "if rank == 0:\n    ",
+    "import a from \"b.hir\"\n",
+    "mesh q = 0..2\n",
+    "f(A: f32[m]) -> (B: f32[m]):\n",
+    "x.y",
+    "relu(A)",
+    "0.5",
+    "`T3`",
+    "T7",
+    "h9",
+    "/*",
+    "G.0",
+];
+
+/// A replacement of a few bytes, by a few others or by a line of the text.
+fn random_edit(text: &str, random: &mut Random) -> String {
+    let mut start = random.below(text.len() + 1);
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    let mut end = match random.below(4) {
+        0 | 1 => start,
+        2 => start + random.below(5),
+        _ => start + random.below(80),
+    };
+    end = end.min(text.len());
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let inserted = match random.below(5) {
+        0 => "",
+        1 if !lines.is_empty() => lines[random.below(lines.len())],
+        _ => INSERTED[random.below(INSERTED.len())],
+    };
+    format!("{}{inserted}{}", &text[..start], &text[end..])
+}
+
+/// A tree with strings in the place of their numbers. Empty lists are equal wherever they are.
+fn spelled_tree(file: &FileSyntax) -> String {
+    let tree = format!(
+        "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
+        file.head,
+        file.items,
+        file.types,
+        file.axes,
+        file.exprs,
+        file.expr_lists,
+        file.args,
+        file.index_items,
+        file.targets,
+        file.launches,
+        file.stmts,
+        file.blocks,
+        file.comments,
+    );
+    let mut spelled = String::with_capacity(tree.len());
+    for (at, part) in tree.split("Symbol(").enumerate() {
+        match part.split_once(')').filter(|_| at > 0) {
+            Some((number, rest)) => {
+                spelled.push_str(&format!("{:?}{rest}", file.symbol_text(Symbol(number.parse().unwrap()))));
+            }
+            None => spelled.push_str(part),
+        }
+    }
+    let mut found = String::with_capacity(spelled.len());
+    for (at, part) in spelled.split("NodeRange { start: ").enumerate() {
+        let range = part.split_once(" }").and_then(|(range, rest)| Some((range.split_once(", end: ")?, rest)));
+        match range.filter(|_| at > 0) {
+            Some(((start, end), rest)) if start == end => found.push_str(&format!("empty{rest}")),
+            _ => found.push_str(part),
+        }
+    }
+    found
+}
+
+fn strings_of(file: &FileSyntax) -> Vec<&str> {
+    let mut strings: Vec<&str> = file.strings.symbols().map(|symbol| file.symbol_text(symbol)).collect();
+    strings.sort_unstable();
+    strings
+}
+
+/// The numbers of texts without errors that were read in part, and as a whole.
+fn edit_and_compare(count: usize, seed: u64) -> (usize, usize) {
+    let mut random = Random(seed);
+    let sources = sources();
+    assert!(sources.len() > 10, "programs to begin with");
+    let (mut in_part, mut whole) = (0, 0);
+    for _ in 0..count / 30 {
+        let mut before = sources[random.below(sources.len())].clone();
+        let mut file = parse(&before).file;
+        let mut after = before.clone();
+        for _ in 0..30 {
+            after = random_edit(&after, &mut random);
+            let expected = parse(&after);
+            if reparse(&mut file, &before, &after) {
+                assert_eq!(expected.errors, [], "after\n{after}");
+                assert!(spelled_tree(&file) == spelled_tree(&expected.file), "from\n{before}\nto\n{after}");
+                assert_eq!(strings_of(&file), strings_of(&expected.file), "from\n{before}\nto\n{after}");
+                (before, in_part) = (after.clone(), in_part + 1);
+            } else if expected.errors.is_empty() {
+                (file, before, whole) = (expected.file, after.clone(), whole + 1);
+            } else if random.below(2) == 0 {
+                // Nothing is left of an attempt: the text before has its tree.
+                assert!(reparse(&mut file, &before, &before));
+                assert!(spelled_tree(&file) == spelled_tree(&parse(&before).file), "of\n{before}\nafter\n{after}");
+                assert_eq!(strings_of(&file), strings_of(&parse(&before).file), "of\n{before}\nafter\n{after}");
+                after = before.clone();
+            }
+        }
+    }
+    (in_part, whole)
+}
+
+#[test]
+fn trees_after_edits_are_those_of_the_whole_text() {
+    let (in_part, whole) = edit_and_compare(6000, 0x5eed);
+    assert!(in_part > 300 && whole > 100, "{in_part} read in part, {whole} as a whole");
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test --release -p hostir-grammar -- --ignored million_edits"]
+fn trees_after_a_million_edits_are_those_of_the_whole_text() {
+    edit_and_compare(1_000_000, 0x0dd);
+}
+
+/// A new name letter by letter, and back: strings of earlier letters are no reason to read the whole text.
+#[test]
+fn typing_a_name_reads_a_part() {
+    let text = |line: &str| {
+        let statements = "  B = exp(A)\n".repeat(40);
+        format!("hir 2\nf(A: f32[n]) -> (C: f32[n]):\n{statements}{line}{statements}")
+    };
+    let mut before = text("");
+    let mut file = parse(&before).file;
+    for name in ["W", "Wi", "Wid", "Widt", "Width", "Widt", "Wi", "W"] {
+        let after = text(&format!("  {name} = exp(B)\n  C = relu({name})\n"));
+        assert!(reparse(&mut file, &before, &after), "{name}");
+        assert_eq!(strings_of(&file), strings_of(&parse(&after).file), "{name}");
+        before = after;
+    }
+}
