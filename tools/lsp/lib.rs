@@ -1,9 +1,10 @@
 //! `hir-lsp`: the language server for host programs, in both notations.
 //!
 //! One thread ([`server`]) owns the open documents and answers all requests in the order in which they come. Reading and
-//! verifying a text is fast enough for each keystroke: a document is read as a whole when no message is waiting, or when
-//! a request needs it ([`snapshot`]). Proofs take longer; a second thread makes them ([`proof`]), and drops the work on
-//! a text that has changed since.
+//! verifying a text is fast enough for each keystroke: a document is read when no message is waiting, or when a request
+//! needs it ([`snapshot`]). Its syntax tree is that from before the edit, with the statements around it read again. Names
+//! get their meaning, and rules are checked, in the whole text. Proofs take longer; a second thread makes them
+//! ([`proof`]), and drops the work on a text that has changed since.
 //!
 //! The server has no rules of its own: texts are read, verified, proved, repaired and formatted by the library's
 //! functions that `hir-opt` and `hir-run` call, and names mean what [`hostir::symbols`] says.

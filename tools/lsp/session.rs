@@ -4,7 +4,7 @@ use crate::documents::{Document, file_of_uri, uri_beside};
 use crate::proof::{ProgramOutcomes, ProofJob, ProofThread};
 use crate::publish::protocol_diagnostics;
 use crate::settings::{ClientSettings, RunValues};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{KnownTree, Snapshot};
 use hostir::diag::Diag;
 use hostir::machine::Machine;
 use hostir::ops::OpRegistry;
@@ -26,6 +26,8 @@ pub struct OpenDocument {
     pub snapshot: Option<Arc<Snapshot>>,
     /// The result of the proof of this snapshot.
     pub proof: Option<ProofState>,
+    /// The tree of its last text without syntax errors.
+    known: Option<KnownTree>,
     /// The flag of the work in the background.
     cancelled: Arc<AtomicBool>,
 }
@@ -41,7 +43,7 @@ pub struct ProofState {
 impl OpenDocument {
     /// A document whose text is not read.
     pub(crate) fn new(document: Document) -> Self {
-        Self { document, snapshot: None, proof: None, cancelled: Arc::default() }
+        Self { document, snapshot: None, proof: None, known: None, cancelled: Arc::default() }
     }
 
     /// The diagnostics that are shown now.
@@ -143,13 +145,14 @@ impl EditorSession {
 
     /// Reads a document, publishes what reading says, and lets its programs be proved.
     pub(crate) fn read_text(&mut self, uri: &Uri) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let Some(open) = self.documents.get(uri) else { return Ok(()) };
-        let mut values = RunValues { ops: self.ops, ..RunValues::of_text(&open.document.text, &self.settings) };
+        let Some(open) = self.documents.get_mut(uri) else { return Ok(()) };
+        let (text, mut known) = (open.document.text.clone(), open.known.take());
+        let mut values = RunValues { ops: self.ops, ..RunValues::of_text(&text, &self.settings) };
         values.machine = self.machine.clone().or(values.machine);
-        let snapshot = Snapshot::from_text(&open.document.text, values, &mut |path| self.imported_text(uri, path));
+        let snapshot = Snapshot::from_text(&text, values, &mut |path| self.imported_text(uri, path), &mut known);
         let snapshot = Arc::new(snapshot);
         let Some(open) = self.documents.get_mut(uri) else { return Ok(()) };
-        open.snapshot = Some(snapshot.clone());
+        (open.snapshot, open.known) = (Some(snapshot.clone()), known);
         let cancelled = open.cancelled.clone();
         self.publish_diags(uri)?;
         if self.settings.proof {

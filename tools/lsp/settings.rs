@@ -11,6 +11,7 @@ use hostir::ops::OpRegistry;
 use hostir::plan::PlanLimits;
 use hostir::plan::cost::CostModel;
 use hostir_tool_support::machines::find_machine_here;
+use memchr::{memmem, memrchr};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -154,8 +155,17 @@ impl RunValues {
 
 /// The commands of the RUN lines of a text.
 fn run_lines(text: &str) -> impl Iterator<Item = &str> {
-    let lines = text.lines().filter(|line| line.starts_with("//"));
-    lines.filter_map(|line| line.split_once("RUN:").map(|(_, command)| command))
+    let mut end = 0;
+    memmem::find_iter(text.as_bytes(), b"RUN:").filter_map(move |at| {
+        // The first one of a line counts.
+        if at < end {
+            return None;
+        }
+        let start = memrchr(b'\n', &text.as_bytes()[..at]).map_or(0, |at| at + 1);
+        let command = text[at + "RUN:".len()..].lines().next().unwrap_or_default();
+        end = at + "RUN:".len() + command.len();
+        text[start..].starts_with("//").then_some(command)
+    })
 }
 
 /// True if a command runs the text that it is in.

@@ -39,7 +39,7 @@ pub struct TextSection {
     /// The text, followed by those that it imports.
     pub text: Arc<str>,
     /// The syntax tree.
-    pub file: ParsedFile,
+    pub file: Arc<ParsedFile>,
     /// The programs, as far as they could be read.
     pub programs: Vec<Program>,
     /// The diagnostics of reading and verifying, with places in this text.
@@ -50,16 +50,53 @@ pub struct TextSection {
     symbols: OnceLock<SymbolTable>,
 }
 
+/// The last text of a document that had no syntax errors, with its tree. That of a text after an edit is made of it.
+#[derive(Clone, Debug)]
+pub struct KnownTree {
+    text: Arc<str>,
+    file: Arc<ParsedFile>,
+}
+
+impl KnownTree {
+    /// Parses a text with what is known of another. The text is known from then on, unless it has errors.
+    fn parse_text(known: &mut Option<Self>, text: &Arc<str>) -> (Arc<ParsedFile>, Diags) {
+        if let Some(known) = known
+            // A proof may still have the tree, which then stays as it is.
+            && Arc::make_mut(&mut known.file).reparse(&known.text, text)
+        {
+            known.text = text.clone();
+            return (known.file.clone(), Diags::default());
+        }
+        let (file, errors) = ParsedFile::parse(text);
+        let file = Arc::new(file);
+        if errors.items.is_empty() && file.is_hir2() {
+            *known = Some(Self { text: text.clone(), file: file.clone() });
+        }
+        (file, errors)
+    }
+}
+
 impl Snapshot {
-    /// Reads a text.
-    pub fn from_text(text: &str, values: RunValues, imports: &mut ImportSource<'_>) -> Self {
+    /// Reads a text, of which a tree may be known from before an edit.
+    pub fn from_text(
+        text: &Arc<str>,
+        values: RunValues,
+        imports: &mut ImportSource<'_>,
+        known: &mut Option<KnownTree>,
+    ) -> Self {
         let parts = match values.is_divided {
             true => hostir_grammar::split_input(text),
-            false => vec![(0, text)],
+            false => vec![(0, &**text)],
         };
         let options = values.read_options();
-        let sections = parts.into_iter().map(|(start, text)| TextSection::read(start as u32, text, &options, imports));
-        let sections: Vec<TextSection> = sections.collect();
+        let sections: Vec<TextSection> = match parts.as_slice() {
+            [_] => vec![TextSection::read(0, text, &options, imports, known)],
+            // Parts of a text are short, and there are new ones after an edit.
+            several => several
+                .iter()
+                .map(|(start, text)| TextSection::read(*start as u32, &(*text).into(), &options, imports, &mut None))
+                .collect(),
+        };
         let diags = sections.iter().flat_map(|section| section.place_diags(&section.diags)).collect();
         Self { values, sections, diags }
     }
@@ -72,15 +109,26 @@ impl Snapshot {
 }
 
 impl TextSection {
-    fn read(start: u32, own: &str, options: &ReadOptions, imports: &mut ImportSource<'_>) -> Self {
-        let text: Arc<str> = link_imports(own, imports).map_or_else(|| own.into(), Into::into);
-        Self { start, length: own.len() as u32, ..Self::read_linked(text, options) }
+    fn read(
+        start: u32,
+        own: &Arc<str>,
+        options: &ReadOptions,
+        imports: &mut ImportSource<'_>,
+        known: &mut Option<KnownTree>,
+    ) -> Self {
+        let text: Arc<str> = link_imports(own, imports).map_or_else(|| own.clone(), Into::into);
+        let parsed = KnownTree::parse_text(known, &text);
+        Self { start, length: own.len() as u32, ..Self::read_parsed(text, parsed, options) }
     }
 
     /// Reads a text that is followed by those that it imports.
     pub fn read_linked(text: impl Into<Arc<str>>, options: &ReadOptions) -> Self {
         let text = text.into();
         let (file, syntax) = ParsedFile::parse(&text);
+        Self::read_parsed(text, (Arc::new(file), syntax), options)
+    }
+
+    fn read_parsed(text: Arc<str>, (file, syntax): (Arc<ParsedFile>, Diags), options: &ReadOptions) -> Self {
         let mut reader = file.reader_with_options(&text, options).with_declarations();
         let mut diags = syntax.clone();
         // Errors about the file as a whole come with the first program.
@@ -167,7 +215,7 @@ impl TextSection {
 
     /// The paths of the imports of the text, each with its place.
     fn import_paths(&self) -> impl Iterator<Item = (&str, Span)> {
-        let file = match &self.file {
+        let file = match &*self.file {
             ParsedFile::Hir2(file) => Some(file),
             ParsedFile::Printed(_) => None,
         };

@@ -35,7 +35,7 @@ struct OutlineItem {
 }
 
 fn section_symbols(document: &Document, section: &TextSection) -> Vec<DocumentSymbol> {
-    let items = match &section.file {
+    let items = match &*section.file {
         ParsedFile::Hir2(file) => items_of_hir2(file),
         ParsedFile::Printed(tree) => items_of_printed(tree),
     };
@@ -112,7 +112,7 @@ pub fn list_folds(context: &RequestContext<'_>, _: FoldingRangeParams) -> Result
     let document = context.document();
     let mut folds = Vec::new();
     for section in &context.snapshot.sections {
-        let spans = match &section.file {
+        let spans = match &*section.file {
             ParsedFile::Hir2(file) => folds_of_hir2(file),
             ParsedFile::Printed(tree) => folds_of_printed(tree),
         };

@@ -105,7 +105,7 @@ fn type_number(kind: SymbolKind) -> u32 {
 
 /// The places of the words of calls.
 fn op_places(section: &TextSection) -> Vec<Span> {
-    match &section.file {
+    match &*section.file {
         ParsedFile::Hir2(file) => {
             let calls = file.exprs.iter().filter_map(|(node, _)| match node {
                 ExprNode::Call(name, _) => Some(name.span),
