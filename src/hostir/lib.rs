@@ -134,13 +134,12 @@ impl ParsedFile {
         (file, Diags { items: errors.into_iter().map(syntax_error).collect() })
     }
 
-    /// Makes the tree of a text without syntax errors that of the text after an edit, and looks only at what the edit
-    /// changes. Returns false, and leaves the tree, if the text has to be parsed as a whole.
-    pub fn reparse(&mut self, before: &str, after: &str) -> bool {
-        match self {
-            ParsedFile::Printed(_) => before == after,
-            ParsedFile::Hir2(file) => hostir_grammar::hir2::reparse(file, before, after),
-        }
+    /// Makes the tree of a text that of the text after an edit, and looks only at what the edit changes. Returns the errors
+    /// of that text; `None`, and leaves the tree, if the text has to be parsed as a whole.
+    pub fn reparse(&mut self, before: &str, after: &str) -> Option<Diags> {
+        let ParsedFile::Hir2(file) = self else { return None };
+        let errors = hostir_grammar::hir2::reparse(file, before, after)?;
+        Some(Diags { items: errors.into_iter().map(syntax_error).collect() })
     }
 
     /// Number of programs.

@@ -26,7 +26,7 @@ pub struct OpenDocument {
     pub snapshot: Option<Arc<Snapshot>>,
     /// The result of the proof of this snapshot.
     pub proof: Option<ProofState>,
-    /// The tree of its last text without syntax errors.
+    /// The tree of the text that was read last.
     known: Option<KnownTree>,
     /// The flag of the work in the background.
     cancelled: Arc<AtomicBool>,

@@ -50,7 +50,7 @@ pub struct TextSection {
     symbols: OnceLock<SymbolTable>,
 }
 
-/// The last text of a document that had no syntax errors, with its tree. That of a text after an edit is made of it.
+/// A text with its tree, of which that of the text after an edit is made.
 #[derive(Clone, Debug)]
 pub struct KnownTree {
     text: Arc<str>,
@@ -58,20 +58,20 @@ pub struct KnownTree {
 }
 
 impl KnownTree {
-    /// Parses a text with what is known of another. The text is known from then on, unless it has errors.
+    /// Parses a text with what is known of the one before. It is known itself from then on.
     fn parse_text(known: &mut Option<Self>, text: &Arc<str>) -> (Arc<ParsedFile>, Diags) {
         if let Some(known) = known
             // A proof may still have the tree, which then stays as it is.
-            && Arc::make_mut(&mut known.file).reparse(&known.text, text)
+            && let Some(errors) = Arc::make_mut(&mut known.file).reparse(&known.text, text)
         {
             known.text = text.clone();
-            return (known.file.clone(), Diags::default());
+            return (known.file.clone(), errors);
         }
+        // The memory of the tree is free before there is another.
+        *known = None;
         let (file, errors) = ParsedFile::parse(text);
         let file = Arc::new(file);
-        if errors.items.is_empty() && file.is_hir2() {
-            *known = Some(Self { text: text.clone(), file: file.clone() });
-        }
+        *known = file.is_hir2().then(|| Self { text: text.clone(), file: file.clone() });
         (file, errors)
     }
 }

@@ -376,7 +376,7 @@ impl Parser<'_> {
                 let Ok(axis) = axis else { return Ok(LoopDomain::Bounds) };
                 let start = self.next().span.start as usize;
                 let span = Span::new(start, start + length);
-                let name = self.file.strings.intern(&self.text[span.as_usize_range()]);
+                let name = self.add_string(&self.text[span.as_usize_range()]);
                 Ok(LoopDomain::TensorAxis(NameSyntax { name, span }, axis))
             }
             LineTok::LBracket => {

@@ -256,7 +256,7 @@ impl Parser<'_> {
         }
         if let (LineTok::LParen, ExprNode::Name(first)) = (self.here(), *self.file.expr(base.id)) {
             let joined = format!("{}.{}", self.symbol_text(first), self.symbol_text(name.name));
-            let callee = NameSyntax { name: self.file.strings.intern(&joined), span };
+            let callee = NameSyntax { name: self.add_string(&joined), span };
             return self.parse_call(callee);
         }
         self.add_operand(ExprNode::Field(base.id, name), span, base.height + POSTFIX_HEIGHT)

@@ -52,6 +52,11 @@ fn newer_error(found: &str, span: Span) -> SyntaxError {
 }
 
 impl FileHead {
+    /// True if an error said that the text needs a later version, so that later constructs are no errors.
+    pub(super) fn has_asked_version(&self, text: &str) -> bool {
+        self.minor > 0 && text.get(self.version.as_usize_range()).is_some_and(|line| line.ends_with(" 2"))
+    }
+
     /// The error for a construct of `hir 2.1` in a text of `hir 2`, at a place; `None` if the text is in `hir 2.1`, or
     /// has no first line, which is an error of its own.
     pub fn minor_version_error(&self, text: &str, span: Span, construct: &str) -> Option<SyntaxError> {

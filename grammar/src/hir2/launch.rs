@@ -115,7 +115,7 @@ impl Parser<'_> {
                 .with_edit(SyntaxEdit { span, text });
             self.report(error);
         }
-        Ok(NameSyntax { name: self.file.strings.intern(inner), span })
+        Ok(NameSyntax { name: self.add_string(inner), span })
     }
 
     /// `gx` or `(gx, gy, gz)`.

@@ -2,7 +2,7 @@
 
 use super::ast::{BlockId, BlockSyntax, ExprId, ExprNode, FileSyntax, NameSyntax, NodeRange};
 use super::known::{KnownWord, intern_known_texts, known_word};
-use super::reparse::RestEnds;
+use super::reparse::PartContext;
 use super::stream::{ErrorList, LexerSinks, TokenStream};
 use super::token::{LineComment, LineTok, LineToken};
 use crate::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
@@ -48,8 +48,8 @@ pub(super) struct Parser<'t> {
     pub(super) braces: u32,
     /// Lists that are being read; empty at the start of a statement.
     pub(super) scratch: ScratchLists,
-    /// Where the reading of a part ends.
-    pub(super) rest_ends: Option<RestEnds<'t>>,
+    /// The tree around the part of a text that is read again.
+    pub(super) part: Option<PartContext<'t>>,
     /// Comments that have their place.
     placed: usize,
 }
@@ -93,7 +93,7 @@ impl<'t> Parser<'t> {
             block_depth: 0,
             braces: 0,
             scratch: ScratchLists::default(),
-            rest_ends: None,
+            part: None,
             placed: 0,
         }
     }
@@ -153,6 +153,16 @@ impl<'t> Parser<'t> {
     /// From a place to the end of the token before.
     pub(super) fn span_from(&self, start: u32) -> Span {
         Span { start, end: self.stream.last.end.max(start) }
+    }
+
+    /// The symbol of a text that is no token.
+    pub(super) fn add_string(&mut self, text: &str) -> Symbol {
+        let known = self.file.strings.len();
+        let symbol = self.file.strings.intern(text);
+        if self.part.is_some() || self.file.strings.len() > known {
+            self.file.restarts.note_string(symbol);
+        }
+        symbol
     }
 
     pub(super) fn symbol_text(&self, symbol: Symbol) -> &str {
@@ -217,7 +227,7 @@ impl<'t> Parser<'t> {
         let inside = whole[span.as_usize_range()].strip_prefix('"').and_then(|text| text.strip_suffix('"'));
         match inside.filter(|_| self.here() == LineTok::Quoted) {
             Some(text) => {
-                let symbol = self.file.strings.intern(text);
+                let symbol = self.add_string(text);
                 self.next();
                 Ok((symbol, span))
             }

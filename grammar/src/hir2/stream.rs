@@ -71,7 +71,7 @@ pub(super) struct TokenStream<'t> {
     /// The end of the last run of characters that begin no token.
     garbage_end: u32,
     /// False once a `/*` without an end was met.
-    has_block_end: bool,
+    pub(super) has_block_end: bool,
     count: usize,
 }
 

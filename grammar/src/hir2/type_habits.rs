@@ -27,7 +27,7 @@ impl Parser<'_> {
         let message = format!("`{}` is no element type", self.quote(span));
         let error = SyntaxError::new(Code::Foreign, span, message).with_note(format!("write `{meant}`"));
         self.report(error.with_edit(SyntaxEdit { span, text: meant.clone() }));
-        Some(NameSyntax { name: self.file.strings.intern(&meant), span })
+        Some(NameSyntax { name: self.add_string(&meant), span })
     }
 
     /// `f32(m, n)`: the axes are read as if they stood in square brackets.
@@ -69,7 +69,7 @@ impl Parser<'_> {
             self.next();
         }
         self.next();
-        let dtype = NameSyntax { name: self.file.strings.intern(dtype), span };
+        let dtype = NameSyntax { name: self.add_string(dtype), span };
         let axes = self.add_plain_axes(&axes, span);
         self.finish_type(dtype, None, axes)
     }
@@ -80,7 +80,7 @@ impl Parser<'_> {
         for axis in axes {
             let node = match axis.parse::<i64>() {
                 Ok(extent) => ExprNode::Int(extent),
-                Err(_) => ExprNode::Name(self.file.strings.intern(axis)),
+                Err(_) => ExprNode::Name(self.add_string(axis)),
             };
             let extent = self.add_expr(node, span);
             self.file.axes.push(AxisSyntax { span, iter: None, parallel: None, extent, expanded: None });
@@ -110,7 +110,7 @@ impl Parser<'_> {
         self.report_unexpected_with("an element type such as `f32`", note, edit);
         let axes = self.parse_axes(LineTok::RBracket)?;
         let span = self.next().span;
-        let dtype = NameSyntax { name: self.file.strings.intern(&dtype), span };
+        let dtype = NameSyntax { name: self.add_string(&dtype), span };
         self.finish_type(dtype, None, axes)
     }
 }

@@ -152,7 +152,7 @@ impl Parser<'_> {
         let value = number.parse::<i64>().ok().filter(|_| matches!(iter, "r" | "b" | "i"))?;
         let span = self.peek().span;
         let (start, dot) = (span.start as usize, span.start as usize + iter.len());
-        let name = self.file.strings.intern(&self.text[start..dot]);
+        let name = self.add_string(&self.text[start..dot]);
         Some((NameSyntax { name, span: Span::new(start, dot) }, value, Span::new(dot + 1, span.end as usize)))
     }
 }

@@ -62,7 +62,6 @@ fn sources() -> Vec<String> {
         let files = files.into_iter().filter(|path| path.extension().is_some_and(|end| end == "hir"));
         texts.extend(files.map(|path| std::fs::read_to_string(path).unwrap()).filter(|text| text.len() < 20_000));
     }
-    texts.retain(|text| parse(text).errors.is_empty());
     texts
 }
 
@@ -179,32 +178,44 @@ fn strings_of(file: &FileSyntax) -> Vec<&str> {
     strings
 }
 
-/// The numbers of texts without errors that were read in part, and as a whole.
+/// The numbers of texts that were read in part, and as a whole.
 fn edit_and_compare(count: usize, seed: u64) -> (usize, usize) {
     let mut random = Random(seed);
-    let sources = sources();
+    let mut sources = sources();
+    sources.retain(|text| parse(text).errors.is_empty());
     assert!(sources.len() > 10, "programs to begin with");
     let (mut in_part, mut whole) = (0, 0);
     for _ in 0..count / 30 {
         let mut before = sources[random.below(sources.len())].clone();
         let mut file = parse(&before).file;
-        let mut after = before.clone();
+        let (mut after, mut right, mut faulty) = (before.clone(), before.clone(), 0);
         for _ in 0..30 {
-            after = random_edit(&after, &mut random);
+            if after == before {
+                after = random_edit(&after, &mut random);
+            }
             let expected = parse(&after);
-            if reparse(&mut file, &before, &after) {
-                assert_eq!(expected.errors, [], "after\n{after}");
-                assert!(spelled_tree(&file) == spelled_tree(&expected.file), "from\n{before}\nto\n{after}");
-                assert_eq!(strings_of(&file), strings_of(&expected.file), "from\n{before}\nto\n{after}");
-                (before, in_part) = (after.clone(), in_part + 1);
-            } else if expected.errors.is_empty() {
-                (file, before, whole) = (expected.file, after.clone(), whole + 1);
-            } else if random.below(2) == 0 {
-                // Nothing is left of an attempt: the text before has its tree.
-                assert!(reparse(&mut file, &before, &before));
-                assert!(spelled_tree(&file) == spelled_tree(&parse(&before).file), "of\n{before}\nafter\n{after}");
-                assert_eq!(strings_of(&file), strings_of(&parse(&before).file), "of\n{before}\nafter\n{after}");
-                after = before.clone();
+            match reparse(&mut file, &before, &after) {
+                Some(errors) => {
+                    assert_eq!(errors, expected.errors, "from\n{before}\nto\n{after}");
+                    assert!(spelled_tree(&file) == spelled_tree(&expected.file), "from\n{before}\nto\n{after}");
+                    assert_eq!(strings_of(&file), strings_of(&expected.file), "from\n{before}\nto\n{after}");
+                    in_part += 1;
+                }
+                None => {
+                    // Nothing is left of the attempt.
+                    let old = parse(&before).file;
+                    assert!(spelled_tree(&file) == spelled_tree(&old), "of\n{before}\nafter\n{after}");
+                    assert_eq!(strings_of(&file), strings_of(&old), "of\n{before}\nafter\n{after}");
+                    (file, whole) = (expected.file, whole + 1);
+                }
+            }
+            before = after.clone();
+            // After at most three edits with errors the text is the last right one again.
+            faulty = if expected.errors.is_empty() { 0 } else { faulty + 1 };
+            if faulty == 0 {
+                right = after.clone();
+            } else if faulty > random.below(3) {
+                after = right.clone();
             }
         }
     }
@@ -213,14 +224,14 @@ fn edit_and_compare(count: usize, seed: u64) -> (usize, usize) {
 
 #[test]
 fn trees_after_edits_are_those_of_the_whole_text() {
-    let (in_part, whole) = edit_and_compare(6000, 0x5eed);
-    assert!(in_part > 300 && whole > 100, "{in_part} read in part, {whole} as a whole");
+    let (in_part, whole) = edit_and_compare(8000, 0x5eed);
+    assert!(in_part > 1000 && whole > 100, "{in_part} read in part, {whole} as a whole");
 }
 
 #[test]
-#[ignore = "takes minutes: cargo test --release -p hostir-grammar -- --ignored million_edits"]
-fn trees_after_a_million_edits_are_those_of_the_whole_text() {
-    edit_and_compare(1_000_000, 0x0dd);
+#[ignore = "takes minutes: cargo test --release -p hostir-grammar -- --ignored hundred_thousand"]
+fn trees_after_a_hundred_thousand_edits_are_those_of_the_whole_text() {
+    edit_and_compare(100_000, 0x0dd);
 }
 
 /// A new name letter by letter, and back: strings of earlier letters are no reason to read the whole text.
@@ -234,7 +245,7 @@ fn typing_a_name_reads_a_part() {
     let mut file = parse(&before).file;
     for name in ["W", "Wi", "Wid", "Widt", "Width", "Widt", "Wi", "W"] {
         let after = text(&format!("  {name} = exp(B)\n  C = relu({name})\n"));
-        assert!(reparse(&mut file, &before, &after), "{name}");
+        assert_eq!(reparse(&mut file, &before, &after), Some(vec![]), "{name}");
         assert_eq!(strings_of(&file), strings_of(&parse(&after).file), "{name}");
         before = after;
     }

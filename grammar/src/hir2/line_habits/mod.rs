@@ -40,11 +40,15 @@ const MOST_LINES: usize = 100;
 /// The longest line that is looked at.
 const MOST_LENGTH: usize = 400;
 
-/// The lines of statements that the parser reads although they are calls of other libraries, or have their words in
-/// another arrangement.
-pub(super) fn library_lines(text: &str, file: &FileSyntax) -> Vec<Range<usize>> {
-    let stmts = file.stmts.iter().filter(|stmt| is_other_statement(file, stmt)).map(|stmt| stmt.span);
-    let calls = file.exprs.iter().filter(|(node, _)| is_other_call(file, *node)).map(|(_, span)| *span);
+/// The lines of some statements, with expressions in them, that the parser reads although they are calls of other
+/// libraries, or have their words in another arrangement.
+pub(super) fn library_lines(
+    text: &str,
+    file: &FileSyntax,
+    (exprs, stmts): (Range<usize>, Range<usize>),
+) -> Vec<Range<usize>> {
+    let stmts = file.stmts[stmts].iter().filter(|stmt| is_other_statement(file, stmt)).map(|stmt| stmt.span);
+    let calls = file.exprs[exprs].iter().filter(|(node, _)| is_other_call(file, *node)).map(|(_, span)| *span);
     let mut found: Vec<Range<usize>> = Vec::new();
     for span in stmts.chain(calls) {
         let start = span.start as usize;

@@ -18,6 +18,16 @@ impl TextEdit {
         Self { start, old_end: before.len() - common, new_end: after.len() - common }
     }
 
+    /// Extends it over bytes of the text before.
+    pub(super) fn extend_over(&mut self, bytes: std::ops::Range<usize>) {
+        if self.is_empty() {
+            (self.start, self.old_end, self.new_end) = (bytes.start, bytes.start, bytes.start);
+        }
+        self.start = self.start.min(bytes.start);
+        let more = bytes.end.saturating_sub(self.old_end);
+        (self.old_end, self.new_end) = (self.old_end + more, self.new_end + more);
+    }
+
     /// True if the texts are the same.
     pub(super) fn is_empty(&self) -> bool {
         self.start == self.old_end && self.start == self.new_end

@@ -4,21 +4,23 @@
 //! for its place, and no blank line precedes. These are the restarts. After an edit, reading begins at the last restart
 //! before it and ends where the statement of a restart after it begins again. The nodes of statements are together in
 //! each arena, in the order of the text, so those in between are replaced, and the later ones get other numbers and
-//! places. The tree is that of the whole text, but for the order of its strings. A text with errors is read as a whole:
-//! messages look at what is around them.
+//! places. The tree is that of the whole text, but for the order of its strings. Statements with errors are always read
+//! again: messages look at what is around them.
 
 mod edit;
 mod moved;
 mod strings;
 
-use super::ast::{BlockId, BlockSyntax, FileSyntax, ItemSyntax};
+use super::ast::{BlockId, BlockSyntax, FileSyntax, ItemSyntax, TypeSyntax};
 use super::bundle::bundle_parts;
-use super::line_habits::library_lines;
+use super::finish_tree;
 use super::parser::Parser;
 use super::stream::ErrorList;
 use super::token::{LineTok, LineToken};
-use crate::ast::CommentPlaceSyntax;
+use crate::ast::{CommentPlaceSyntax, Symbol};
+use crate::error::SyntaxError;
 use crate::limits::MAX_TOKENS;
+use crate::span::Span;
 use edit::TextEdit;
 use moved::NodeMove;
 use std::ops::Range;
@@ -117,46 +119,74 @@ pub(super) struct RestartPoint {
 /// The restarts of a text.
 #[derive(Clone, Default, Debug)]
 pub(super) struct RestartTable {
-    /// In the order of the text; none for a text with errors.
+    /// In the order of the text.
     points: Vec<RestartPoint>,
+    /// The smallest place with all errors, statements with errors, and lines that look like other languages.
+    faults: Option<Span>,
+    /// Strings that are no tokens of the text, and in a statement with an error no part of the tree.
+    strings: Vec<Symbol>,
 }
 
 impl RestartTable {
-    /// After the text was read as a whole: `is_plain` says that there are no errors, and no lines of other languages.
-    pub(super) fn finish(&mut self, is_plain: bool) {
-        if !is_plain {
-            self.points = Vec::new();
-        }
+    /// Notes a string that is no token.
+    pub(super) fn note_string(&mut self, symbol: Symbol) {
+        self.strings.push(symbol);
+    }
+
+    /// Notes the places of errors after a text was read.
+    pub(super) fn note_faults(&mut self, faults: impl Iterator<Item = Span>) {
+        self.faults = faults.reduce(Span::join);
     }
 }
 
-/// The restarts of the same body after an edit, which end the reading of a part.
-pub(super) struct RestEnds<'t> {
+/// The tree around a part that is read again.
+pub(super) struct PartContext<'t> {
+    /// The restarts of the same body after an edit, which end the reading.
     points: &'t [RestartPoint],
     /// The bytes that the edit adds.
     growth: u32,
     /// The one at which the reading ended.
     met: Option<usize>,
+    /// The tree from before the edit, without its strings and head.
+    file: &'t FileSyntax,
+    /// The restart at which the reading began.
+    first: RestartPoint,
+}
+
+impl<'t> PartContext<'t> {
+    /// The items before the part's.
+    pub(super) fn items_before(&self) -> &'t [ItemSyntax] {
+        &self.file.items[..self.first.item as usize]
+    }
+
+    /// The types before the part, and the tree that they are in.
+    pub(super) fn types_before(&self) -> (&'t [TypeSyntax], &'t FileSyntax) {
+        (&self.file.types[..self.first.sizes.types as usize], self.file)
+    }
 }
 
 impl Parser<'_> {
     /// At a statement of a body whose lines have one column: makes it a restart, unless one is near. Returns true if it
     /// is one of the text before an edit: the tree goes on as it was.
     pub(super) fn meet_restart(&mut self, block: &BlockSyntax, body: BlockId, token: LineToken) -> bool {
-        if self.block_depth != 1 || token.after_blank || self.waiting_comment().is_some() {
+        let is_open = self.braces > 0 || !self.stream.has_block_end;
+        if self.block_depth != 1 || is_open || token.after_blank || self.waiting_comment().is_some() {
             return false;
         }
         let (start, stmt) = (token.span.start.wrapping_sub(token.column), block.stmts.len() as u32);
-        if let Some(ends) = &mut self.rest_ends {
-            let old = start.wrapping_sub(ends.growth);
-            let found = ends.points.binary_search_by_key(&old, |point| point.start).ok();
-            ends.met = found.filter(|found| ends.points[*found].column == token.column);
-            if ends.met.is_some() {
+        if let Some(part) = &mut self.part {
+            let old = start.wrapping_sub(part.growth);
+            let found = part.points.binary_search_by_key(&old, |point| point.start).ok();
+            part.met = found.filter(|found| part.points[*found].column == token.column);
+            if part.met.is_some() {
                 return true;
             }
         }
         let last = self.file.restarts.points.last().filter(|last| last.body == body);
-        if last.is_none_or(|last| last.stmt + SPACING <= stmt) {
+        let is_blank = |line: &str| line.bytes().all(|byte| byte == b' ');
+        if last.is_none_or(|last| last.stmt + SPACING <= stmt)
+            && self.text.get(start as usize..token.span.start as usize).is_some_and(is_blank)
+        {
             let (item, sizes) = (self.file.items.len() as u32, ArenaSizes::of_file(&self.file));
             let point = RestartPoint { start, column: token.column, item, body, stmt, sizes };
             self.file.restarts.points.push(point);
@@ -165,58 +195,97 @@ impl Parser<'_> {
     }
 }
 
-/// Makes the tree of a text without errors that of the text after an edit. Returns false, and leaves the tree, if that
-/// text has to be read as a whole.
+/// Makes the tree of a text that of the text after an edit. Returns the errors of that text; `None`, and leaves the tree,
+/// if the text has to be read as a whole.
 ///
 /// ```
 /// use hostir_grammar::hir2::{parse, reparse};
 ///
 /// let before = "hir 2\nf(A: f32[n]) -> (C: f32[n]):\n  B = relu(A)\n  C = exp(B)\n";
-/// let after = before.replace("exp", "tanh");
+/// let (after, wrong) = (before.replace("exp", "tanh"), before.replace("exp(", "exp"));
 /// let mut file = parse(before).file;
-/// assert!(reparse(&mut file, before, &after));
+/// assert_eq!(reparse(&mut file, before, &after), Some(vec![]));
 /// assert_eq!(file.exprs.len(), parse(&after).file.exprs.len());
-/// assert!(!reparse(&mut file, &after, &after.replace("relu(", "relu")), "an error");
+/// assert_eq!(reparse(&mut file, &after, &wrong), Some(parse(&wrong).errors));
 /// ```
-pub fn reparse(file: &mut FileSyntax, before: &str, after: &str) -> bool {
-    let edit = TextEdit::between(before, after);
-    if edit.is_empty() {
-        return true;
+pub fn reparse(file: &mut FileSyntax, before: &str, after: &str) -> Option<Vec<SyntaxError>> {
+    let mut edit = TextEdit::between(before, after);
+    if let Some(faults) = file.restarts.faults {
+        edit.extend_over(faults.as_usize_range());
+    } else if edit.is_empty() {
+        return Some(Vec::new());
     }
     // Imported texts are parts of a bundle. There are no more tokens than bytes.
     if after.len() >= MAX_TOKENS
         || file.strings.removed_count() > MOST_REMOVED
+        || file.head.has_asked_version(before)
         || !file.parts.is_empty()
         || !bundle_parts(after).is_empty()
     {
-        return false;
+        return None;
     }
     let points = std::mem::take(&mut file.restarts.points);
-    let first = points.partition_point(|point| ((point.start + point.column) as usize) < edit.start);
-    let rest = points.partition_point(|point| point.start as usize <= edit.old_end);
-    let Some(first) = first.checked_sub(1) else {
+    let read = reread_part(file, &points, &edit, (before, after));
+    let Some(reread) = read else {
         file.restarts.points = points;
-        return false;
+        return None;
     };
+    reread.lost.iter().for_each(|symbol| file.strings.remove_string(*symbol));
+    file.answered.clear();
+    file.restarts.strings.retain(|symbol| !reread.lost.contains(symbol));
+    file.restarts.strings.extend_from_slice(&reread.part.file.restarts.strings);
+    file.restarts.strings.sort_unstable();
+    file.restarts.strings.dedup();
+    let (from, sizes) = (reread.place.first.sizes, ArenaSizes::of_file(&reread.part.file));
+    let mut errors = replace_part(file, reread, &points);
+    let (exprs, stmts) = (from.exprs as usize, from.stmts as usize);
+    let nodes = (exprs..exprs + sizes.exprs as usize, stmts..stmts + sizes.stmts as usize);
+    finish_tree(after, file, &mut errors, nodes);
+    Some(errors)
+}
+
+/// Statements that were read again, with their place in the tree.
+struct Reread {
+    part: ReadPart,
+    place: PartPlace,
+    /// The strings that the text has no more.
+    lost: Vec<Symbol>,
+    /// The numbers of the restarts at which they begin and end.
+    points: (usize, usize),
+}
+
+/// Reads the statements around an edit; `None`, and leaves the tree, if the whole text has to be read.
+fn reread_part(
+    file: &mut FileSyntax,
+    points: &[RestartPoint],
+    edit: &TextEdit,
+    (before, after): (&str, &str),
+) -> Option<Reread> {
+    let first = points.partition_point(|point| ((point.start + point.column) as usize) < edit.start).checked_sub(1)?;
+    let rest = points.partition_point(|point| point.start as usize <= edit.old_end);
     let same_body = points[rest..].iter().take_while(|point| point.body == points[first].body).count();
-    let strings = file.strings.len();
-    let ends = RestEnds { points: &points[rest..rest + same_body], growth: edit.growth(), met: None };
-    let part = read_part(file, after, &points[first], ends);
-    let last = part.as_ref().map_or(points.len(), |part| part.met.map_or(points.len(), |met| rest + met));
-    let place = PartPlace { first: points[first], last: points.get(last).copied(), growth: edit.growth() };
-    let lost = part.as_ref().and_then(|part| find_lost_strings(file, part, &place, before, after));
-    match part.zip(lost) {
-        Some((part, lost)) => {
-            lost.into_iter().for_each(|symbol| file.strings.remove_string(symbol));
-            replace_part(file, part, &place, (&points[..=first], &points[last..]));
-            true
-        }
-        None => {
-            file.strings.truncate_strings(strings);
-            file.restarts.points = points;
-            false
-        }
+    let (strings, minor) = (file.strings.len(), file.head.minor);
+    let is_last = ends_text(file, &points[first], before);
+    let part = read_part(file, after, points[first], &points[rest..rest + same_body], edit.growth());
+    let found = part.filter(|part| part.met.is_some() || is_last).and_then(|part| {
+        let last = part.met.map_or(points.len(), |met| rest + met);
+        let place = PartPlace { first: points[first], last: points.get(last).copied(), growth: edit.growth() };
+        let lost = find_lost_strings(file, &part, &place, before, after)?;
+        Some(Reread { part, place, lost, points: (first, last) })
+    });
+    if found.is_none() {
+        file.strings.truncate_strings(strings);
+        file.head.minor = minor;
     }
+    found
+}
+
+/// True if nothing but comments follows the program with a restart.
+fn ends_text(file: &FileSyntax, point: &RestartPoint, text: &str) -> bool {
+    let item = file.items.get(point.item as usize..);
+    let Some([ItemSyntax::Program(item) | ItemSyntax::Kernel(item)]) = item else { return false };
+    let rest = text.get(item.span.end as usize..).unwrap_or_default();
+    rest.lines().map(str::trim_start).all(|line| line.is_empty() || line.starts_with("//"))
 }
 
 /// The place of the statements that are read again in the tree before an edit.
@@ -247,6 +316,7 @@ impl PartPlace {
 struct ReadPart {
     /// Their nodes. The first block stands for the body that they are in.
     file: FileSyntax,
+    errors: Vec<SyntaxError>,
     /// The statements of the body.
     body: BlockSyntax,
     /// The number of the restart at which they end; `None` if they are the last of the text.
@@ -255,39 +325,36 @@ struct ReadPart {
     end: u32,
 }
 
-/// Reads statements from a restart on; `None` if there are errors, or the body ends before it should. Strings of the
-/// tree get new ones.
-fn read_part(file: &mut FileSyntax, text: &str, first: &RestartPoint, ends: RestEnds<'_>) -> Option<ReadPart> {
-    let minor = file.head.minor;
-    let part = FileSyntax {
-        strings: std::mem::take(&mut file.strings),
-        head: std::mem::take(&mut file.head),
-        ..FileSyntax::default()
-    };
+/// Reads statements from a restart to one of `points`; `None` if the body ends before, and not with the text. Strings of
+/// the tree get new ones.
+fn read_part(
+    file: &mut FileSyntax,
+    text: &str,
+    first: RestartPoint,
+    points: &[RestartPoint],
+    growth: u32,
+) -> Option<ReadPart> {
+    let (strings, head) = (std::mem::take(&mut file.strings), std::mem::take(&mut file.head));
+    let part = FileSyntax { strings, head, ..FileSyntax::default() };
     let mut parser = Parser::over_part(text, first.start as usize, part, ErrorList::default());
     let id = parser.add_block(BlockSyntax::default());
-    (parser.rest_ends, parser.block_depth) = (Some(ends), 1);
+    (parser.part, parser.block_depth) = (Some(PartContext { points, growth, met: None, file, first }), 1);
     let body = parser.read_statements(0, id);
-    let met = parser.rest_ends.take().and_then(|ends| ends.met);
-    let is_last = first.item as usize + 1 == file.items.len() && parser.peek().tok == LineTok::End;
-    if met.is_none() && is_last {
+    let met = parser.part.take().and_then(|part| part.met);
+    let is_end = met.is_none() && parser.peek().tok == LineTok::End;
+    if is_end {
         parser.take_all_comments(CommentPlaceSyntax::EndOfFile);
     }
-    let (end, is_right) = (parser.last_span().end, parser.errors.items.is_empty());
-    let mut part = parser.file;
-    let is_plain = is_right && part.head.minor == minor && library_lines(text, &part).is_empty();
-    file.strings = std::mem::take(&mut part.strings);
-    file.head = std::mem::take(&mut part.head);
-    (is_plain && (met.is_some() || is_last)).then_some(ReadPart { file: part, body, met, end })
+    let (end, errors, mut part) = (parser.last_span().end, parser.errors, parser.file);
+    (file.strings, file.head) = (std::mem::take(&mut part.strings), std::mem::take(&mut part.head));
+    let is_whole = met.is_some() || is_end;
+    (is_whole && !errors.is_full).then_some(ReadPart { file: part, errors: errors.items, body, met, end })
 }
 
-/// Puts statements that were read again into the tree; `points` are the restarts before and after them.
-fn replace_part(
-    file: &mut FileSyntax,
-    mut part: ReadPart,
-    place: &PartPlace,
-    (kept, later): (&[RestartPoint], &[RestartPoint]),
-) {
+/// Puts statements that were read again into the tree, which had these restarts. Returns their errors.
+fn replace_part(file: &mut FileSyntax, reread: Reread, points: &[RestartPoint]) -> Vec<SyntaxError> {
+    let Reread { mut part, place, lost: _, points: (kept, later) } = reread;
+    let (place, kept, later) = (&place, &points[..=kept], &points[later..]);
     let (from, to) = place.nodes(file);
     let first = &place.first;
     // The block that stands for the body is none of the tree.
@@ -329,6 +396,7 @@ fn replace_part(
     }));
     file.restarts.points = points;
     splice_arenas(file, part.file, (from, to));
+    part.errors
 }
 
 /// Replaces the statements in the list of their body, whose end moves.

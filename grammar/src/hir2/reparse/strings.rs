@@ -23,7 +23,10 @@ pub(super) fn find_lost_strings(
     let mut lost = SymbolSet::of_strings(&file.strings);
     lost.add_tokens(&file.strings, &before[old_text]);
     visit_symbols(file, (from, to), &mut |symbol| lost.add_symbol(symbol));
+    file.answered.iter().for_each(|line| lost.add_symbol(line.name));
+    file.restarts.strings.iter().for_each(|symbol| lost.add_symbol(*symbol));
     lost.remove_tokens(&file.strings, &after[new_text.clone()]);
+    part.file.restarts.strings.iter().for_each(|symbol| lost.remove_symbol(*symbol));
     let whole = ArenaSizes::of_file(&part.file);
     visit_symbols(&part.file, (ArenaSizes::default(), whole), &mut |symbol| lost.remove_symbol(symbol));
     if lost.members.contains(&true) {
