@@ -57,10 +57,12 @@ fn sources() -> Vec<String> {
     ];
     for folder in ["docs/examples", "docs/tutorial"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
-        let mut files: Vec<_> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let entries = std::fs::read_dir(path).expect("a folder of programs").flatten();
+        let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
         files.sort();
         let files = files.into_iter().filter(|path| path.extension().is_some_and(|end| end == "hir"));
-        texts.extend(files.map(|path| std::fs::read_to_string(path).unwrap()).filter(|text| text.len() < 20_000));
+        let read = files.map(|path| std::fs::read_to_string(path).expect("a program"));
+        texts.extend(read.filter(|text| text.len() < 20_000));
     }
     texts
 }
@@ -156,7 +158,7 @@ fn spelled_tree(file: &FileSyntax) -> String {
     for (at, part) in tree.split("Symbol(").enumerate() {
         match part.split_once(')').filter(|_| at > 0) {
             Some((number, rest)) => {
-                spelled.push_str(&format!("{:?}{rest}", file.symbol_text(Symbol(number.parse().unwrap()))));
+                spelled.push_str(&format!("{:?}{rest}", file.symbol_text(Symbol(number.parse().expect("a number")))));
             }
             None => spelled.push_str(part),
         }

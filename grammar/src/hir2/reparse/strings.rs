@@ -47,7 +47,7 @@ fn may_have_token(text: &str, token: &str) -> bool {
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
     let is_name = token.bytes().all(|byte| is_letter(&byte) || byte.is_ascii_digit());
     memmem::find_iter(text.as_bytes(), token).any(|at| {
-        let (before, after) = (text[..at].as_bytes().last(), text.as_bytes().get(at + token.len()));
+        let (before, after) = (text.as_bytes()[..at].last(), text.as_bytes().get(at + token.len()));
         let is_longer =
             before.is_some_and(is_letter) || after.is_some_and(|byte| is_letter(byte) || byte.is_ascii_digit());
         !(is_name && is_longer)
