@@ -322,18 +322,25 @@ fn missing_reads(program: &Program, id: OpId, unit: &HostUnit) -> Option<Diag> {
     if parts.reads.len() >= taken.len() || more.is_empty() {
         return None;
     }
-    let listed = |tensors: &[TensorId]| {
-        let names: Vec<Message> = tensors.iter().map(|tensor| message!("{}", program.quoted_tensor(*tensor))).collect();
-        Message::join(&names, ", ")
-    };
-    let taken_text = message!("{}: `{}`", count_text(taken.len(), "tensor"), listed(&taken));
+    let taken_text = message!("{}: `{}`", count_text(taken.len(), "tensor"), list_tensors(program, &taken));
     let message = match parts.reads.is_empty() {
         true => message!("the launch declares to read nothing, but its reference takes {}", taken_text),
-        false => message!("`reads({})` is less than the reference takes, {}", listed(&parts.reads), taken_text),
+        false => message!(
+            "`reads({})` is less than the reference takes, {}",
+            list_tensors(program, &parts.reads),
+            taken_text
+        ),
     };
     let all: Vec<TensorId> = parts.reads.iter().copied().chain(more).collect();
-    let note = message!("the launch passes more: write `reads({})` if the kernel reads them", listed(&all));
+    let note =
+        message!("the launch passes more: write `reads({})` if the kernel reads them", list_tensors(program, &all));
     Some(Diag::error(codes::LAUNCH_REFERENCE, program.op_span(id), message).with_note(note))
+}
+
+/// `A, B`
+fn list_tensors(program: &Program, tensors: &[TensorId]) -> Message {
+    let names: Vec<Message> = tensors.iter().map(|tensor| message!("{}", program.quoted_tensor(*tensor))).collect();
+    Message::join(&names, ", ")
 }
 
 /// The error for a reference that declares `found` values where the launch has `needed`.

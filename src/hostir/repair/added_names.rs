@@ -35,8 +35,8 @@ impl<'t> DeclaredType<'t> {
     fn of_name(text: &'t str, name: &str) -> Option<Self> {
         text.lines().rev().find_map(|line| {
             let code = line.split("//").next().unwrap_or_default();
-            let is_declared = |word: &Range<usize>| code[word.clone()] == *name && code[word.end..].starts_with(": ");
-            let place = word_places(code).into_iter().find(is_declared)?;
+            let mut places = word_places(code).into_iter();
+            let place = places.find(|word| code[word.clone()] == *name && code[word.end..].starts_with(": "))?;
             Self::of_text(&code[place.end + 2..])
         })
     }
@@ -46,13 +46,13 @@ impl<'t> DeclaredType<'t> {
         let open = text.find('[')?;
         let close = open + text[open..].find(']')?;
         let element = &text[..open];
-        let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let is_word = element.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let rest = &text[close + 1..];
         let length = rest
             .strip_prefix(" @")
             .map_or(0, |rest| 2 + rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len()));
         let axes = comma_parts(text, open + 1..close).into_iter().map(|part| &text[part]).collect();
-        is_word(element).then_some(Self { element, axes, mesh: &rest[..length] })
+        is_word.then_some(Self { element, axes, mesh: &rest[..length] })
     }
 
     /// The type with other elements, without reductions.
@@ -120,9 +120,9 @@ impl SlipContext<'_> {
     /// The text of a program from its head to a byte.
     fn program_before(&self, end: usize) -> &str {
         let before = &self.text[..end];
-        let heads = before.match_indices('\n').map(|(at, _)| at + 1);
-        let is_head = |at: &usize| before[*at..].starts_with(|c: char| c.is_ascii_alphabetic());
-        &before[heads.filter(is_head).last().unwrap_or(0)..]
+        let starts = before.match_indices('\n').map(|(at, _)| at + 1);
+        let mut heads = starts.filter(|at| before[*at..].starts_with(|c: char| c.is_ascii_alphabetic()));
+        &before[heads.next_back().unwrap_or(0)..]
     }
 
     fn is_free(&self, name: &str) -> bool {

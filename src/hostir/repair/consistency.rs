@@ -174,11 +174,15 @@ fn show_slips(text: &str, diag: &mut Diag, chosen: Vec<Slip>) {
     let texts: Vec<String> = std::iter::once(text.to_owned()).chain(changed).collect();
     retract_words(diag, &texts);
     // Another type is not what is wrong if none is proposed.
-    let declares = |message: &Message| message.as_str().starts_with("declare `");
-    if !chosen.iter().any(|slip| declares(&slip.fix.message)) {
-        diag.notes.retain(|note| !declares(&note.in_notation(Notation::Hir2)));
+    if !chosen.iter().any(|slip| declares_type(&slip.fix.message)) {
+        diag.notes.retain(|note| !declares_type(&note.in_notation(Notation::Hir2)));
     }
     diag.fixes.extend(chosen.into_iter().map(|slip| slip.fix));
+}
+
+/// Returns true for the proposal of another type.
+fn declares_type(message: &Message) -> bool {
+    message.as_str().starts_with("declare `")
 }
 
 /// The slips that make a text right, in the order of trial.

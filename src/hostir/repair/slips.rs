@@ -2,7 +2,7 @@
 //! was meant shows only when the whole program is tried with it.
 
 use super::lines::indent_width;
-use super::statement_slips::{communicated, other_accesses, whole_changes};
+use super::statement_slips::{communicated, is_collective_call, other_accesses, whole_changes};
 use super::type_slips::{AxisWords, type_slips};
 use super::usage::word_places;
 use crate::diag::{Applicability, Diag, Fix, Span, TextEdit, codes};
@@ -14,6 +14,19 @@ const BETWEEN: &[&str] = &[" - ", " / ", " <= ", " < ", " -> "];
 
 /// Statements whose operands are left as they are.
 const FIXED: &[&str] = &["free ", "launch ", "share ", "alias "];
+
+/// Errors that another collective than the one that is meant causes: of elements and axes, not of teams and roots.
+const OF_COLLECTIVES: &[&str] = &[
+    codes::RANK,
+    codes::EXTENT,
+    codes::SIZE_CONFLICT,
+    codes::SHAPES,
+    codes::LAYOUT,
+    codes::LOCAL_PART,
+    codes::REPLICAS,
+    codes::UNWRITTEN_OUTPUT,
+    codes::UNINITIALISED,
+];
 
 /// The flags of broadcasts that add an axis.
 const ADDED_AXES: &[&str] = &["false, true", "true, false", "false, false, true", "false, true, false"];
@@ -82,7 +95,10 @@ impl<'t> SlipContext<'t> {
 
     fn statement_changes(&self, code: &str, start: usize) -> Vec<PartChange> {
         let mut found = whole_changes(code);
-        found.retain(|change| !self.has_lost_parts(&change.text, start));
+        found.retain(|change| match is_collective_call(&change.text) {
+            true => OF_COLLECTIVES.contains(&self.code) && !self.has_lost_parts(&change.text, start),
+            false => true,
+        });
         found.extend(list_changes(code));
         found.extend(side_changes(code));
         found.extend(operand_orders(code));
@@ -464,7 +480,8 @@ fn operand_orders(code: &str) -> Vec<PartChange> {
             let doubt = if second - first > 1 { 5 } else { 1 };
             let mut back = operands.clone();
             back[first..=second].rotate_left(1);
-            orders.extend([(front, 1), (back, 1), (other, doubt)]);
+            let doubt_of_back = if second - first > 1 { 3 } else { 1 };
+            orders.extend([(front, 1), (back, doubt_of_back), (other, doubt)]);
         }
     }
     orders.retain(|(order, _)| *order != operands);

@@ -85,6 +85,12 @@ fn other_collectives(code: &str) -> Vec<PartChange> {
     changes.collect()
 }
 
+/// Returns true for a text that begins with a collective.
+pub(super) fn is_collective_call(text: &str) -> bool {
+    let name = text.split('(').next().unwrap_or_default();
+    COLLECTIVES.iter().any(|names| names.contains(&name))
+}
+
 /// Returns true for a collective that reduces.
 fn is_sum(word: &str) -> bool {
     COLLECTIVES[0].contains(&word)

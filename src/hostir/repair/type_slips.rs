@@ -122,11 +122,13 @@ impl AxisWords {
     /// Returns true if an extent of an axis has another value than all that is said of sizes that do not fit: with it the
     /// sizes of the text would have to change.
     fn is_odd_size(&self, axes: &[&str], at: usize, extent: &str) -> bool {
-        let on_rank = |axis: &&&str| !axis.contains(':') && !axis.starts_with("r.");
-        let place = axes[..at].iter().filter(on_rank).count();
-        let made = self.made.get(place).filter(|_| self.made.len() == axes.iter().filter(on_rank).count());
-        let is_needed = |value: &i64| made.map_or(self.numbers.contains(value), |made| made == value);
-        !self.numbers.is_empty() && self.value_of(extent).is_some_and(|value| !is_needed(&value))
+        let Some(value) = self.value_of(extent).filter(|_| !self.numbers.is_empty()) else { return false };
+        let place = axes[..at].iter().filter(|axis| lies_on_rank(axis)).count();
+        let is_told = self.made.len() == axes.iter().filter(|axis| lies_on_rank(axis)).count();
+        match self.made.get(place).filter(|_| is_told) {
+            Some(made) => *made != value,
+            None => !self.numbers.contains(&value),
+        }
     }
 
     /// The value of an extent with the sizes of the text.
@@ -205,6 +207,11 @@ fn split_axis(axis: &str) -> (&str, &str) {
         _ => 0,
     };
     axis.split_at(length)
+}
+
+/// Returns true for an axis of which each rank has all.
+fn lies_on_rank(axis: &str) -> bool {
+    !axis.contains(':') && !axis.starts_with("r.")
 }
 
 /// A slip of a type, with the declaration.
