@@ -152,7 +152,7 @@ fn list_after_operand(code: &str, name: &str) -> Option<Range<usize>> {
 fn other_widths(code: &str) -> Vec<PartChange> {
     let Some(whole) = list_after_operand(code, "pad") else { return Vec::new() };
     let widths: Vec<&str> = comma_parts(code, whole.clone()).into_iter().map(|part| &code[part]).collect();
-    if widths.len() % 2 != 0 {
+    if !widths.len().is_multiple_of(2) {
         return Vec::new();
     }
     let pairs: Vec<&[&str]> = widths.chunks(2).collect();

@@ -123,8 +123,8 @@ impl AxisWords {
     /// sizes of the text would have to change.
     fn is_odd_size(&self, axes: &[&str], at: usize, extent: &str) -> bool {
         let Some(value) = self.value_of(extent).filter(|_| !self.numbers.is_empty()) else { return false };
-        let place = axes[..at].iter().filter(|axis| lies_on_rank(axis)).count();
-        let is_told = self.made.len() == axes.iter().filter(|axis| lies_on_rank(axis)).count();
+        let place = axes[..at].iter().filter(|axis| is_whole_axis(axis)).count();
+        let is_told = self.made.len() == axes.iter().filter(|axis| is_whole_axis(axis)).count();
         match self.made.get(place).filter(|_| is_told) {
             Some(made) => *made != value,
             None => !self.numbers.contains(&value),
@@ -210,7 +210,7 @@ fn split_axis(axis: &str) -> (&str, &str) {
 }
 
 /// Returns true for an axis of which each rank has all.
-fn lies_on_rank(axis: &str) -> bool {
+fn is_whole_axis(axis: &str) -> bool {
     !axis.contains(':') && !axis.starts_with("r.")
 }
 
