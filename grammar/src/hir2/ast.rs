@@ -123,6 +123,11 @@ pub struct AnsweredLine {
 }
 
 impl FileSyntax {
+    /// An empty tree with these strings.
+    pub fn with_strings(strings: StringInterner) -> Self {
+        Self { strings, ..Self::default() }
+    }
+
     /// Makes room for the tree of a text of so many bytes: about as much as usual ones need. Without the room the lists
     /// grow when they have to.
     pub(super) fn reserve_arenas(&mut self, length: usize) {

@@ -167,7 +167,7 @@ impl LoopHead {
 impl<'t> TreeBuilder<'t> {
     /// An empty tree with the strings of the tokens.
     pub fn new(text: &'t str, strings: StringInterner) -> Self {
-        let file = FileSyntax { strings, ..FileSyntax::default() };
+        let file = FileSyntax::with_strings(strings);
         Self { text, file, heights: Vec::new() }
     }
 
