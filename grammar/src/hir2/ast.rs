@@ -2,7 +2,7 @@
 //!
 //! As in [`crate::ast`], nodes live in flat arenas and refer to each other by dense ids, and nothing here knows an op.
 
-use super::reparse::RestartTable;
+use super::restarts::{ArenaSizes, RestartTable};
 use crate::ast::{CommentSyntax, StringInterner, Symbol};
 use crate::span::Span;
 
@@ -126,6 +126,23 @@ impl FileSyntax {
     /// An empty tree with these strings.
     pub fn with_strings(strings: StringInterner) -> Self {
         Self { strings, ..Self::default() }
+    }
+
+    /// The numbers of its nodes.
+    pub(super) fn arena_sizes(&self) -> ArenaSizes {
+        ArenaSizes {
+            exprs: self.exprs.len() as u32,
+            expr_lists: self.expr_lists.len() as u32,
+            args: self.args.len() as u32,
+            index_items: self.index_items.len() as u32,
+            targets: self.targets.len() as u32,
+            launches: self.launches.len() as u32,
+            types: self.types.len() as u32,
+            axes: self.axes.len() as u32,
+            stmts: self.stmts.len() as u32,
+            blocks: self.blocks.len() as u32,
+            comments: self.comments.len() as u32,
+        }
     }
 
     /// Makes room for the tree of a text of so many bytes: about as much as usual ones need. Without the room the lists

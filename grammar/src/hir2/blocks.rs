@@ -3,11 +3,15 @@
 use super::ast::{BlockId, BlockSyntax, StmtForm, StmtId};
 use super::known::KnownWord;
 use super::parser::{Failed, Parsed, Parser};
+use super::restarts::RestartPoint;
 use super::token::{LineTok, LineToken};
 use crate::ast::{CommentPlaceSyntax, CommentSyntax};
 use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::parse::MAX_BLOCKS;
 use crate::span::Span;
+
+/// The statements from one restart to the next, at least.
+const SPACING: u32 = 8;
 
 /// `1 blank`, `4 blanks`.
 fn count_blanks(count: u32) -> String {
@@ -115,7 +119,7 @@ impl Parser<'_> {
             let token = self.peek();
             let ends = token.tok == LineTok::End || token.column <= outer;
             let is_even = [token.column, odd_column, column].iter().all(|column| *column == first_column);
-            if !ends && is_even && self.meet_restart(&block, id, token) {
+            if !ends && is_even && self.pass_restart(&block, id, token) {
                 return block;
             }
             self.take_block_comments(if ends { column } else { 0 }, !block.stmts.is_empty());
@@ -324,5 +328,38 @@ impl Parser<'_> {
             self.take_trailing(place);
         }
         stmt
+    }
+}
+
+impl Parser<'_> {
+    /// At a statement of a body whose lines have one column: makes it a restart, unless one is near. Returns true if it
+    /// is one of the text before an edit: the tree goes on as it was.
+    fn pass_restart(&mut self, block: &BlockSyntax, body: BlockId, token: LineToken) -> bool {
+        let is_open = self.braces > 0 || !self.stream.has_block_end;
+        if self.block_depth != 1 || is_open || token.after_blank || self.waiting_comment().is_some() {
+            return false;
+        }
+        let (start, stmt) = (token.span.start.wrapping_sub(token.column), block.stmts.len() as u32);
+        if let Some(part) = &mut self.part {
+            let old = start.wrapping_sub(part.growth);
+            let found = part.points.binary_search_by_key(&old, |point| point.start).ok();
+            part.met = found.filter(|found| part.points[*found].column == token.column);
+            if part.met.is_some() {
+                return true;
+            }
+        }
+        let last = self.file.restarts.points.last().filter(|last| last.body == body);
+        if last.is_none_or(|last| last.stmt + SPACING <= stmt)
+            && self
+                .text
+                .as_bytes()
+                .get(start as usize..token.span.start as usize)
+                .is_some_and(|line| line.iter().all(|byte| *byte == b' '))
+        {
+            let (item, sizes) = (self.file.items.len() as u32, self.file.arena_sizes());
+            let point = RestartPoint { start, column: token.column, item, body, stmt, sizes };
+            self.file.restarts.points.push(point);
+        }
+        false
     }
 }

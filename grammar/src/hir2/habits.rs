@@ -1,6 +1,6 @@
 //! Answers to habits of other languages and of the printed form: the found spelling, and the one here.
 
-use super::ast::{ExprId, ExprNode, ItemSyntax, NameSyntax, NodeRange, TargetSyntax, TypeId, TypeSyntax};
+use super::ast::{ExprId, ExprNode, ItemSyntax, NameSyntax, NodeRange, TargetSyntax, TypeId};
 use super::element_types::element_type;
 use super::habit_notes::{accumulation_note, has_operator, list_loop_note, written_range_note};
 use super::known::{KnownWord, known_word};
@@ -548,16 +548,16 @@ impl Parser<'_> {
         let ExprNode::Name(_) = self.file.expr(name) else { return None };
         let name = &self.text[self.file.expr_span(name).as_usize_range()];
         let items = self.part.as_ref().map_or(self.file.items.as_slice(), |part| part.items_before());
-        let end_before = items.iter().rev().find_map(|item| match item {
+        let begin = items.iter().rev().find_map(|item| match item {
             ItemSyntax::Program(item) | ItemSyntax::Kernel(item) => Some(item.span.end as usize),
             ItemSyntax::Mesh(_) | ItemSyntax::Import(_) => None,
         });
-        let begin = end_before.unwrap_or(0);
         let own = std::iter::once((self.file.types.as_slice(), &self.file));
         let all = own.chain(self.part.as_ref().map(|part| part.types_before()));
         let mut types = all.flat_map(|(types, file)| types.iter().rev().map(move |ty| (ty, file)));
-        let text_before = |ty: &TypeSyntax| self.text.get(begin..ty.span.start as usize).unwrap_or_default();
-        let (ty, file) = types.find(|(ty, _)| ends_with_declared(text_before(ty), name))?;
+        let (ty, file) = types.find(|(ty, _)| {
+            ends_with_declared(self.text.get(begin.unwrap_or(0)..ty.span.start as usize).unwrap_or_default(), name)
+        })?;
         let axes = file.axes[ty.axes.indices()].iter().map(|axis| {
             let text = &self.text[file.expr_span(axis.extent).as_usize_range()];
             (axis.iter.is_none() && axis.expanded.is_none() && !text.starts_with('`')).then_some(text)

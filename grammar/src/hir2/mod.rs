@@ -19,7 +19,9 @@ mod launch;
 mod line_habits;
 mod meshes;
 mod parser;
+mod part_context;
 mod reparse;
+mod restarts;
 mod stmt;
 mod stream;
 mod token;
@@ -30,11 +32,10 @@ mod types;
 use crate::error::{Code, SyntaxError};
 use crate::limits::MAX_TEXT;
 use crate::span::Span;
-use ast::{FileSyntax, StmtForm};
+use ast::FileSyntax;
 use head::HeadFault;
 pub use head::is_hir2;
 pub use reparse::reparse;
-use std::ops::Range;
 
 /// The result of [`parse`].
 #[derive(Debug, Default)]
@@ -49,28 +50,9 @@ pub struct Hir2Output {
 /// read. Lines of other languages are one error each, also those that the grammar accepts, such as `wait 1`.
 pub fn parse(text: &str) -> Hir2Output {
     let Hir2Output { mut file, mut errors } = parse_by_grammar(text);
-    let nodes = (0..file.exprs.len(), 0..file.stmts.len());
-    finish_tree(text, &mut file, &mut errors, nodes);
+    let (exprs, stmts) = (0..file.exprs.len(), 0..file.stmts.len());
+    line_habits::finish_tree(text, &mut file, &mut errors, exprs, stmts);
     Hir2Output { file, errors }
-}
-
-/// Gives lines of other languages their errors, and notes the places of all errors. All lines with errors are among
-/// those with these expressions and statements.
-fn finish_tree(text: &str, file: &mut FileSyntax, errors: &mut Vec<SyntaxError>, nodes: (Range<usize>, Range<usize>)) {
-    let library_lines = line_habits::library_lines(text, file, nodes.clone());
-    if errors.is_empty() && library_lines.is_empty() {
-        file.restarts.note_faults(std::iter::empty());
-        return;
-    }
-    let lines: Vec<Span> = library_lines.iter().map(|line| Span::new(line.start, line.end)).collect();
-    let met = errors.iter().map(|error| error.span).chain(lines).reduce(Span::join);
-    line_habits::answer_habits(text, library_lines, file, errors);
-    // Lines that were read twice, because of an unclosed bracket, change the order.
-    errors.sort_by_key(|error| error.span);
-    file.comments.sort_by_key(|comment| comment.span.start);
-    let wrong = file.stmts[nodes.1].iter().filter(|stmt| stmt.form == StmtForm::Error).map(|stmt| stmt.span);
-    let places: Vec<Span> = met.into_iter().chain(errors.iter().map(|error| error.span)).chain(wrong).collect();
-    file.restarts.note_faults(places.into_iter());
 }
 
 /// The same, with an error only where the grammar (`grammar/reference/src/hir2.lalrpop`) has one.

@@ -2,7 +2,7 @@
 
 use super::ast::{BlockId, BlockSyntax, ExprId, ExprNode, FileSyntax, NameSyntax, NodeRange};
 use super::known::{KnownWord, intern_known_texts, known_word};
-use super::reparse::PartContext;
+use super::part_context::PartContext;
 use super::stream::{ErrorList, LexerSinks, TokenStream};
 use super::token::{LineComment, LineTok, LineToken};
 use crate::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};

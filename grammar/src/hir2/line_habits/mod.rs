@@ -40,13 +40,34 @@ const MOST_LINES: usize = 100;
 /// The longest line that is looked at.
 const MOST_LENGTH: usize = 400;
 
+/// Gives lines of other languages their errors, and notes the places of all errors. All lines with errors are among
+/// those with these expressions and statements.
+pub(super) fn finish_tree(
+    text: &str,
+    file: &mut FileSyntax,
+    errors: &mut Vec<SyntaxError>,
+    exprs: Range<usize>,
+    stmts: Range<usize>,
+) {
+    let library_lines = library_lines(text, file, exprs, stmts.clone());
+    if errors.is_empty() && library_lines.is_empty() {
+        file.restarts.note_faults(std::iter::empty());
+        return;
+    }
+    let lines: Vec<Span> = library_lines.iter().map(|line| Span::new(line.start, line.end)).collect();
+    let met = errors.iter().map(|error| error.span).chain(lines).reduce(Span::join);
+    answer_habits(text, library_lines, file, errors);
+    // Lines that were read twice, because of an unclosed bracket, change the order.
+    errors.sort_by_key(|error| error.span);
+    file.comments.sort_by_key(|comment| comment.span.start);
+    let wrong = file.stmts[stmts].iter().filter(|stmt| stmt.form == StmtForm::Error).map(|stmt| stmt.span);
+    let places: Vec<Span> = met.into_iter().chain(errors.iter().map(|error| error.span)).chain(wrong).collect();
+    file.restarts.note_faults(places.into_iter());
+}
+
 /// The lines of some statements, with expressions in them, that the parser reads although they are calls of other
 /// libraries, or have their words in another arrangement.
-pub(super) fn library_lines(
-    text: &str,
-    file: &FileSyntax,
-    (exprs, stmts): (Range<usize>, Range<usize>),
-) -> Vec<Range<usize>> {
+fn library_lines(text: &str, file: &FileSyntax, exprs: Range<usize>, stmts: Range<usize>) -> Vec<Range<usize>> {
     let stmts = file.stmts[stmts].iter().filter(|stmt| is_other_statement(file, stmt)).map(|stmt| stmt.span);
     let calls = file.exprs[exprs].iter().filter(|(node, _)| is_other_call(file, *node)).map(|(_, span)| *span);
     let mut found: Vec<Range<usize>> = Vec::new();
@@ -112,12 +133,7 @@ fn is_new_axis(file: &FileSyntax, item: &IndexItem) -> bool {
 
 /// Replaces the errors about lines of other languages by one for each, with the line to write; `lines` are looked at
 /// without errors, too.
-pub(super) fn answer_habits(
-    text: &str,
-    mut lines: Vec<Range<usize>>,
-    file: &mut FileSyntax,
-    errors: &mut Vec<SyntaxError>,
-) {
+fn answer_habits(text: &str, mut lines: Vec<Range<usize>>, file: &mut FileSyntax, errors: &mut Vec<SyntaxError>) {
     let library_lines = lines.len();
     indents::answer_tabs(text, errors);
     for error in errors.iter() {

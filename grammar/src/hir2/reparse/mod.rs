@@ -9,191 +9,27 @@
 
 mod edit;
 mod moved;
+mod part;
 mod strings;
 
-use super::ast::{BlockId, BlockSyntax, FileSyntax, ItemSyntax, TypeSyntax};
+use super::ast::{BlockId, BlockSyntax, FileSyntax, ItemSyntax};
 use super::bundle::bundle_parts;
-use super::finish_tree;
+use super::line_habits::finish_tree;
 use super::parser::Parser;
+use super::part_context::PartContext;
+use super::restarts::{ArenaSizes, NodeSpans, RestartPoint};
 use super::stream::ErrorList;
-use super::token::{LineTok, LineToken};
+use super::token::LineTok;
 use crate::ast::{CommentPlaceSyntax, Symbol};
 use crate::error::SyntaxError;
 use crate::limits::MAX_TOKENS;
-use crate::span::Span;
 use edit::TextEdit;
 use moved::NodeMove;
-use std::ops::Range;
+use part::{PartPlace, ReadPart};
 use strings::find_lost_strings;
-
-/// The statements from one restart to the next, at least.
-const SPACING: u32 = 8;
 
 /// The most strings of earlier texts that a tree keeps.
 const MOST_REMOVED: usize = 1 << 12;
-
-/// The numbers of nodes in the arenas of a tree.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct ArenaSizes {
-    exprs: u32,
-    expr_lists: u32,
-    args: u32,
-    index_items: u32,
-    targets: u32,
-    launches: u32,
-    types: u32,
-    axes: u32,
-    stmts: u32,
-    blocks: u32,
-    comments: u32,
-}
-
-impl ArenaSizes {
-    fn of_file(file: &FileSyntax) -> Self {
-        Self {
-            exprs: file.exprs.len() as u32,
-            expr_lists: file.expr_lists.len() as u32,
-            args: file.args.len() as u32,
-            index_items: file.index_items.len() as u32,
-            targets: file.targets.len() as u32,
-            launches: file.launches.len() as u32,
-            types: file.types.len() as u32,
-            axes: file.axes.len() as u32,
-            stmts: file.stmts.len() as u32,
-            blocks: file.blocks.len() as u32,
-            comments: file.comments.len() as u32,
-        }
-    }
-
-    /// The sizes of one and the other together, or, of opposite ones, their difference.
-    fn plus(self, other: Self) -> Self {
-        Self {
-            exprs: self.exprs.wrapping_add(other.exprs),
-            expr_lists: self.expr_lists.wrapping_add(other.expr_lists),
-            args: self.args.wrapping_add(other.args),
-            index_items: self.index_items.wrapping_add(other.index_items),
-            targets: self.targets.wrapping_add(other.targets),
-            launches: self.launches.wrapping_add(other.launches),
-            types: self.types.wrapping_add(other.types),
-            axes: self.axes.wrapping_add(other.axes),
-            stmts: self.stmts.wrapping_add(other.stmts),
-            blocks: self.blocks.wrapping_add(other.blocks),
-            comments: self.comments.wrapping_add(other.comments),
-        }
-    }
-
-    fn opposite(self) -> Self {
-        Self {
-            exprs: self.exprs.wrapping_neg(),
-            expr_lists: self.expr_lists.wrapping_neg(),
-            args: self.args.wrapping_neg(),
-            index_items: self.index_items.wrapping_neg(),
-            targets: self.targets.wrapping_neg(),
-            launches: self.launches.wrapping_neg(),
-            types: self.types.wrapping_neg(),
-            axes: self.axes.wrapping_neg(),
-            stmts: self.stmts.wrapping_neg(),
-            blocks: self.blocks.wrapping_neg(),
-            comments: self.comments.wrapping_neg(),
-        }
-    }
-}
-
-/// A statement of a body at which reading can begin.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RestartPoint {
-    /// The start of its line.
-    start: u32,
-    /// The column of its first token.
-    column: u32,
-    /// The number of its program or kernel among the items.
-    item: u32,
-    /// The block that it is in.
-    body: BlockId,
-    /// Its number in the block.
-    stmt: u32,
-    /// The nodes before it.
-    sizes: ArenaSizes,
-}
-
-/// The restarts of a text.
-#[derive(Clone, Default, Debug)]
-pub(super) struct RestartTable {
-    /// In the order of the text.
-    points: Vec<RestartPoint>,
-    /// The smallest place with all errors, statements with errors, and lines that look like other languages.
-    faults: Option<Span>,
-    /// Strings that are no tokens of the text, and in a statement with an error no part of the tree.
-    strings: Vec<Symbol>,
-}
-
-impl RestartTable {
-    /// Notes a string that is no token.
-    pub(super) fn note_string(&mut self, symbol: Symbol) {
-        self.strings.push(symbol);
-    }
-
-    /// Notes the places of errors after a text was read.
-    pub(super) fn note_faults(&mut self, faults: impl Iterator<Item = Span>) {
-        self.faults = faults.reduce(Span::join);
-    }
-}
-
-/// The tree around a part that is read again.
-pub(super) struct PartContext<'t> {
-    /// The restarts of the same body after an edit, which end the reading.
-    points: &'t [RestartPoint],
-    /// The bytes that the edit adds.
-    growth: u32,
-    /// The one at which the reading ended.
-    met: Option<usize>,
-    /// The tree from before the edit, without its strings and head.
-    file: &'t FileSyntax,
-    /// The restart at which the reading began.
-    first: RestartPoint,
-}
-
-impl<'t> PartContext<'t> {
-    /// The items before the part's.
-    pub(super) fn items_before(&self) -> &'t [ItemSyntax] {
-        &self.file.items[..self.first.item as usize]
-    }
-
-    /// The types before the part, and the tree that they are in.
-    pub(super) fn types_before(&self) -> (&'t [TypeSyntax], &'t FileSyntax) {
-        (&self.file.types[..self.first.sizes.types as usize], self.file)
-    }
-}
-
-impl Parser<'_> {
-    /// At a statement of a body whose lines have one column: makes it a restart, unless one is near. Returns true if it
-    /// is one of the text before an edit: the tree goes on as it was.
-    pub(super) fn meet_restart(&mut self, block: &BlockSyntax, body: BlockId, token: LineToken) -> bool {
-        let is_open = self.braces > 0 || !self.stream.has_block_end;
-        if self.block_depth != 1 || is_open || token.after_blank || self.waiting_comment().is_some() {
-            return false;
-        }
-        let (start, stmt) = (token.span.start.wrapping_sub(token.column), block.stmts.len() as u32);
-        if let Some(part) = &mut self.part {
-            let old = start.wrapping_sub(part.growth);
-            let found = part.points.binary_search_by_key(&old, |point| point.start).ok();
-            part.met = found.filter(|found| part.points[*found].column == token.column);
-            if part.met.is_some() {
-                return true;
-            }
-        }
-        let last = self.file.restarts.points.last().filter(|last| last.body == body);
-        let is_blank = |line: &str| line.bytes().all(|byte| byte == b' ');
-        if last.is_none_or(|last| last.stmt + SPACING <= stmt)
-            && self.text.get(start as usize..token.span.start as usize).is_some_and(is_blank)
-        {
-            let (item, sizes) = (self.file.items.len() as u32, ArenaSizes::of_file(&self.file));
-            let point = RestartPoint { start, column: token.column, item, body, stmt, sizes };
-            self.file.restarts.points.push(point);
-        }
-        false
-    }
-}
 
 /// Makes the tree of a text that of the text after an edit. Returns the errors of that text; `None`, and leaves the tree,
 /// if the text has to be read as a whole.
@@ -225,7 +61,7 @@ pub fn reparse(file: &mut FileSyntax, before: &str, after: &str) -> Option<Vec<S
         return None;
     }
     let points = std::mem::take(&mut file.restarts.points);
-    let read = reread_part(file, &points, &edit, (before, after));
+    let read = reread_part(file, &points, &edit, before, after);
     let Some(reread) = read else {
         file.restarts.points = points;
         return None;
@@ -236,11 +72,11 @@ pub fn reparse(file: &mut FileSyntax, before: &str, after: &str) -> Option<Vec<S
     file.restarts.strings.extend_from_slice(&reread.part.file.restarts.strings);
     file.restarts.strings.sort_unstable();
     file.restarts.strings.dedup();
-    let (from, sizes) = (reread.place.first.sizes, ArenaSizes::of_file(&reread.part.file));
+    let (from, sizes) = (reread.place.first.sizes, reread.part.file.arena_sizes());
     let mut errors = replace_part(file, reread, &points);
     let (exprs, stmts) = (from.exprs as usize, from.stmts as usize);
-    let nodes = (exprs..exprs + sizes.exprs as usize, stmts..stmts + sizes.stmts as usize);
-    finish_tree(after, file, &mut errors, nodes);
+    let (exprs, stmts) = (exprs..exprs + sizes.exprs as usize, stmts..stmts + sizes.stmts as usize);
+    finish_tree(after, file, &mut errors, exprs, stmts);
     Some(errors)
 }
 
@@ -259,7 +95,8 @@ fn reread_part(
     file: &mut FileSyntax,
     points: &[RestartPoint],
     edit: &TextEdit,
-    (before, after): (&str, &str),
+    before: &str,
+    after: &str,
 ) -> Option<Reread> {
     let first = points.partition_point(|point| ((point.start + point.column) as usize) < edit.start).checked_sub(1)?;
     let rest = points.partition_point(|point| point.start as usize <= edit.old_end);
@@ -286,43 +123,6 @@ fn ends_text(file: &FileSyntax, point: &RestartPoint, text: &str) -> bool {
     let Some([ItemSyntax::Program(item) | ItemSyntax::Kernel(item)]) = item else { return false };
     let rest = text.get(item.span.end as usize..).unwrap_or_default();
     rest.lines().map(str::trim_start).all(|line| line.is_empty() || line.starts_with("//"))
-}
-
-/// The place of the statements that are read again in the tree before an edit.
-struct PartPlace {
-    first: RestartPoint,
-    /// The statement after them; `None` if they are the last of the text.
-    last: Option<RestartPoint>,
-    /// The bytes that the edit adds.
-    growth: u32,
-}
-
-impl PartPlace {
-    /// The nodes of the tree before the edit that go away.
-    fn nodes(&self, file: &FileSyntax) -> (ArenaSizes, ArenaSizes) {
-        (self.first.sizes, self.last.map_or_else(|| ArenaSizes::of_file(file), |last| last.sizes))
-    }
-
-    /// The bytes of the statements before and after the edit.
-    fn texts(&self, before: &str, after: &str) -> (Range<usize>, Range<usize>) {
-        let start = self.first.start as usize;
-        let end = self.last.map(|last| (last.start as usize, last.start.wrapping_add(self.growth) as usize));
-        let (old, new) = end.unwrap_or((before.len(), after.len()));
-        (start..old, start..new)
-    }
-}
-
-/// Statements that were read again.
-struct ReadPart {
-    /// Their nodes. The first block stands for the body that they are in.
-    file: FileSyntax,
-    errors: Vec<SyntaxError>,
-    /// The statements of the body.
-    body: BlockSyntax,
-    /// The number of the restart at which they end; `None` if they are the last of the text.
-    met: Option<usize>,
-    /// The end of their last token.
-    end: u32,
 }
 
 /// Reads statements from a restart to one of `points`; `None` if the body ends before, and not with the text. Strings of
@@ -355,7 +155,7 @@ fn read_part(
 fn replace_part(file: &mut FileSyntax, reread: Reread, points: &[RestartPoint]) -> Vec<SyntaxError> {
     let Reread { mut part, place, lost: _, points: (kept, later) } = reread;
     let (place, kept, later) = (&place, &points[..=kept], &points[later..]);
-    let (from, to) = place.nodes(file);
+    let nodes @ NodeSpans { from, to } = place.nodes(file);
     let first = &place.first;
     // The block that stands for the body is none of the tree.
     part.file.blocks.remove(0);
@@ -369,7 +169,7 @@ fn replace_part(file: &mut FileSyntax, reread: Reread, points: &[RestartPoint]) 
             comment.place = CommentPlaceSyntax::EndOf(first.body);
         }
     }
-    let grown = from.plus(ArenaSizes::of_file(&part.file)).plus(to.opposite());
+    let grown = from.plus(part.file.arena_sizes()).plus(to.opposite());
     let rest = NodeMove { ids: grown, bytes: place.growth };
     rest.move_nodes(file, to);
     rest.move_items(&mut file.items[first.item as usize + 1..]);
@@ -395,7 +195,7 @@ fn replace_part(file: &mut FileSyntax, reread: Reread, points: &[RestartPoint]) 
         }
     }));
     file.restarts.points = points;
-    splice_arenas(file, part.file, (from, to));
+    splice_arenas(file, part.file, nodes);
     part.errors
 }
 
@@ -406,15 +206,16 @@ fn replace_body(file: &mut FileSyntax, part: &mut ReadPart, place: &PartPlace, r
     let to = last.map_or(body.stmts.len(), |last| last.stmt as usize);
     body.stmts[to..].iter_mut().for_each(|stmt| rest.move_stmt_id(stmt));
     body.stmts.splice(first.stmt as usize..to, part.body.stmts.iter().copied());
-    let moved_end = |end: u32| if last.is_some() { end.wrapping_add(place.growth) } else { part.end };
-    body.span.end = moved_end(body.span.end);
+    let end = last.map_or(part.end, |_| body.span.end.wrapping_add(place.growth));
+    body.span.end = end;
     if let ItemSyntax::Program(item) | ItemSyntax::Kernel(item) = &mut file.items[first.item as usize] {
-        item.span.end = moved_end(item.span.end);
+        item.span.end = last.map_or(part.end, |_| item.span.end.wrapping_add(place.growth));
     }
 }
 
 /// Replaces a range of nodes in each arena.
-fn splice_arenas(file: &mut FileSyntax, part: FileSyntax, (from, to): (ArenaSizes, ArenaSizes)) {
+fn splice_arenas(file: &mut FileSyntax, part: FileSyntax, nodes: NodeSpans) {
+    let NodeSpans { from, to } = nodes;
     fn splice<T>(arena: &mut Vec<T>, part: Vec<T>, from: u32, to: u32) {
         arena.splice(from as usize..to as usize, part);
     }

@@ -1,11 +1,11 @@
 //! Other numbers and places for the nodes of a tree.
 
-use super::ArenaSizes;
 use crate::ast::CommentPlaceSyntax;
 use crate::hir2::ast::{
     AxisSyntax, BlockId, ExprId, ExprNode, FileSyntax, IndexItem, ItemSyntax, LaunchSyntax, LoopDomain, NameSyntax,
     NodeRange, ParamSyntax, ProgramItem, SizedMeshSyntax, StatementNode, StmtForm, StmtId, TypeId, TypeSyntax,
 };
+use crate::hir2::restarts::ArenaSizes;
 use crate::span::Span;
 
 /// A change of numbers and places, modulo 2^32.

@@ -1,9 +1,10 @@
 //! The strings of a tree after an edit: those of the whole text, and no others, since readers ask for them.
 
-use super::{ArenaSizes, PartPlace, ReadPart};
+use super::part::{PartPlace, ReadPart};
 use crate::ast::{StringInterner, Symbol};
 use crate::hir2::ast::{ExprNode, FileSyntax, ItemSyntax, LoopDomain, NameSyntax, StmtForm};
 use crate::hir2::known::KNOWN_TEXTS;
+use crate::hir2::restarts::{ArenaSizes, NodeSpans};
 use crate::hir2::tokens::read_tokens;
 use memchr::memmem;
 
@@ -19,32 +20,37 @@ pub(super) fn find_lost_strings(
     after: &str,
 ) -> Option<Vec<Symbol>> {
     let (old_text, new_text) = place.texts(before, after);
-    let (from, to) = place.nodes(file);
+    let nodes = place.nodes(file);
     let mut lost = SymbolSet::of_strings(&file.strings);
     lost.add_tokens(&file.strings, &before[old_text]);
-    visit_symbols(file, (from, to), &mut |symbol| lost.add_symbol(symbol));
+    visit_symbols(file, nodes, &mut |symbol| lost.add_symbol(symbol));
     file.answered.iter().for_each(|line| lost.add_symbol(line.name));
     file.restarts.strings.iter().for_each(|symbol| lost.add_symbol(*symbol));
     lost.remove_tokens(&file.strings, &after[new_text.clone()]);
     part.file.restarts.strings.iter().for_each(|symbol| lost.remove_symbol(*symbol));
-    let whole = ArenaSizes::of_file(&part.file);
-    visit_symbols(&part.file, (ArenaSizes::default(), whole), &mut |symbol| lost.remove_symbol(symbol));
+    let none = ArenaSizes::default();
+    let all = NodeSpans { from: none, to: part.file.arena_sizes() };
+    visit_symbols(&part.file, all, &mut |symbol| lost.remove_symbol(symbol));
     if lost.members.contains(&true) {
         let mut found = |symbol| lost.remove_symbol(symbol);
-        visit_symbols(file, (ArenaSizes::default(), from), &mut found);
-        visit_symbols(file, (to, ArenaSizes::of_file(file)), &mut found);
+        visit_symbols(file, NodeSpans { from: none, to: nodes.from }, &mut found);
+        visit_symbols(file, NodeSpans { from: nodes.to, to: file.arena_sizes() }, &mut found);
         file.items.iter().for_each(|item| visit_item(item, &mut found));
     }
     // A token need not be a node: `G.0` of a loop is the name `G` and a number.
     let outside = [&after[..new_text.start], &after[new_text.end..]];
     let lost: Vec<Symbol> = file.strings.symbols().filter(|symbol| lost.members[symbol.index()]).collect();
-    let is_lost = |symbol: &Symbol| outside.iter().all(|text| !may_have_token(text, file.symbol_text(*symbol)));
-    (lost.len() <= MOST_LOST && lost.iter().all(is_lost)).then_some(lost)
+    let mut texts = lost.iter().map(|symbol| file.symbol_text(*symbol));
+    let is_sure = lost.len() <= MOST_LOST && !texts.any(|lost| outside.iter().any(|text| may_have_token(text, lost)));
+    is_sure.then_some(lost)
+}
+
+fn is_letter(byte: &u8) -> bool {
+    byte.is_ascii_alphabetic() || *byte == b'_'
 }
 
 /// Returns true unless a text certainly has no token of these letters.
 fn may_have_token(text: &str, token: &str) -> bool {
-    let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
     let is_name = token.bytes().all(|byte| is_letter(&byte) || byte.is_ascii_digit());
     memmem::find_iter(text.as_bytes(), token).any(|at| {
         let (before, after) = (text.as_bytes()[..at].last(), text.as_bytes().get(at + token.len()));
@@ -89,7 +95,8 @@ fn token_symbols(strings: &StringInterner, text: &str) -> Vec<Symbol> {
 }
 
 /// Calls a function with the symbols of all nodes between these.
-fn visit_symbols(file: &FileSyntax, (from, to): (ArenaSizes, ArenaSizes), found: &mut impl FnMut(Symbol)) {
+fn visit_symbols(file: &FileSyntax, nodes: NodeSpans, found: &mut impl FnMut(Symbol)) {
+    let NodeSpans { from, to } = nodes;
     for (node, _) in &file.exprs[from.exprs as usize..to.exprs as usize] {
         match node {
             ExprNode::Float(symbol)
