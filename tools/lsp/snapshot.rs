@@ -117,18 +117,18 @@ impl TextSection {
         known: &mut Option<KnownTree>,
     ) -> Self {
         let text: Arc<str> = link_imports(own, imports).map_or_else(|| own.clone(), Into::into);
-        let parsed = KnownTree::parse_text(known, &text);
-        Self { start, length: own.len() as u32, ..Self::read_parsed(text, parsed, options) }
+        let (file, syntax) = KnownTree::parse_text(known, &text);
+        Self { start, length: own.len() as u32, ..Self::read_parsed(text, file, &syntax, options) }
     }
 
     /// Reads a text that is followed by those that it imports.
     pub fn read_linked(text: impl Into<Arc<str>>, options: &ReadOptions) -> Self {
         let text = text.into();
         let (file, syntax) = ParsedFile::parse(&text);
-        Self::read_parsed(text, (Arc::new(file), syntax), options)
+        Self::read_parsed(text, Arc::new(file), &syntax, options)
     }
 
-    fn read_parsed(text: Arc<str>, (file, syntax): (Arc<ParsedFile>, Diags), options: &ReadOptions) -> Self {
+    fn read_parsed(text: Arc<str>, file: Arc<ParsedFile>, syntax: &Diags, options: &ReadOptions) -> Self {
         let mut reader = file.reader_with_options(&text, options).with_declarations();
         let mut diags = syntax.clone();
         // Errors about the file as a whole come with the first program.
