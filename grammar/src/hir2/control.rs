@@ -308,6 +308,10 @@ impl Parser<'_> {
                  extent of an axis has its name, as `m` of `f32[m, 8]`"
             ),
         };
+        if let Some(failed) = self.report_downward_range(&texts, span) {
+            self.report(failed);
+            return Some(LoopBounds { start: None, stop: values.first().copied(), step: None });
+        }
         let error = SyntaxError::new(Code::Foreign, span, "`range` is not needed").with_note(note);
         self.report(match range.filter(|range| !range.contains("...")) {
             Some(text) => error.with_edit(SyntaxEdit { span, text }),
@@ -319,6 +323,40 @@ impl Parser<'_> {
             _ => (values.first().copied(), values.get(1).copied()),
         };
         Some(LoopBounds { start, stop, step: values.get(2).copied() })
+    }
+
+    /// The error for `range(l - 1, -1, -1)` after `for j in`: loops count upwards.
+    #[cold]
+    fn report_downward_range(&self, bounds: &[String], span: Span) -> Option<SyntaxError> {
+        let [start, stop, step] = bounds else { return None };
+        if step != "-1" {
+            return None;
+        }
+        let count = match (start.strip_suffix(" - 1"), stop.as_str()) {
+            (Some(count), "-1") => count.to_owned(),
+            (None, "-1") => format!("{start} + 1"),
+            (_, "0") => start.clone(),
+            _ => format!("{start} - {stop}"),
+        };
+        let line = self.text[..span.start as usize].rfind('\n').map_or(0, |at| at + 1);
+        let head = &self.text[line..span.start as usize];
+        let index = head.trim_start().strip_prefix("for ")?.split(' ').next()?;
+        let counter = ["i", "s", "t", "n2"]
+            .into_iter()
+            .find(|name| *name != index && !self.text.contains(&format!(" {name} ")))?;
+        let value = format!("{index} = {start} - {counter}");
+        let note = format!("write `for {counter} in {count}:` with `{value}` as its first line");
+        let error = SyntaxError::new(Code::Foreign, span, "loops count upwards").with_note(note);
+        let rest = self.text[span.end as usize..].lines().next().unwrap_or_default();
+        let below = self.text[span.end as usize..].lines().nth(1).filter(|_| rest.trim_end() == ":");
+        Some(match below.map(|line| &line[..line.len() - line.trim_start().len()]) {
+            Some(indent) => {
+                let begin = line + head.len() - head.trim_start().len() + "for ".len();
+                let edit = Span::new(begin, span.end as usize + rest.len());
+                error.with_edit(SyntaxEdit { span: edit, text: format!("{counter} in {count}:\n{indent}{value}") })
+            }
+            None => error,
+        })
     }
 
     /// `G` of `len(G)`.

@@ -249,6 +249,10 @@ fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<M
         MessageProtocol::Put => ("receive", "send"),
         MessageProtocol::Get => ("send", "receive"),
     };
+    // The side that is to start first has started.
+    if sends == (own.protocol == MessageProtocol::Get) {
+        return None;
+    }
     Some(message!(
         "with `{}` and `{}`, start the {} before the {}, also in a group",
         quoted_argument("backend", "CUDA"),

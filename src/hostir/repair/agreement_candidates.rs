@@ -1,6 +1,6 @@
 //! Candidates for ranks that do not agree: deadlocks, and communications whose sides or orders differ.
 
-use super::group_candidates::{group_messages, start_earlier};
+use super::group_candidates::{group_messages, start_earlier, wait_later};
 use super::outline::{Outline, Place};
 use super::range_candidates::equal_ranges;
 use super::rank_condition::condition_of_rank_0;
@@ -39,6 +39,7 @@ pub(super) fn make_agree(outline: &Outline<'_>, primary: usize, others: &[usize]
     for &post in &posts {
         found.extend(group_messages(outline, post));
         found.extend(start_earlier(outline, post));
+        found.extend(wait_later(outline, post));
     }
     found.extend(same_path(outline, &posts, false));
     found.extend(same_path(outline, &posts, true).map(|change| change.with_idea(CandidateIdea::Guess)));

@@ -63,6 +63,15 @@ pub(super) fn start_earlier(outline: &Outline<'_>, post: usize) -> Vec<Candidate
     alone.chain(with_wait).collect()
 }
 
+/// The candidate that waits for a communication after the next one of its block, which it needs.
+pub(super) fn wait_later(outline: &Outline<'_>, post: usize) -> Option<Candidate> {
+    let wait = waits_of(outline, outline.op(post).number()?).find(|&wait| wait > post)?;
+    let mut beside = outline.statements_beside(post);
+    let next = beside.find(|&at| at > wait && outline.kind(at).is_post())?;
+    let last = waits_of(outline, outline.op(next).number()?).find(|&last| last == next + 1).unwrap_or(next);
+    TextChange::new(outline).with_moved(wait, Place::After(last))?.into_candidate()
+}
+
 /// Moves a communication in front of another statement, with its slices and this Wait.
 fn start_before(outline: &Outline<'_>, moved: usize, place: usize, wait: Option<usize>) -> Option<Candidate> {
     // Also the slices of which those are made.

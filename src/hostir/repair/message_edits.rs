@@ -13,7 +13,8 @@ const SIDES: &[(&str, &str)] = &[("from=", "to="), ("to=", "from=")];
 pub(super) fn message_changes(text: &str, code: &str, start: usize) -> Vec<PartChange> {
     let mut found = peer_changes(text, code);
     for operand in message_operands(code) {
-        found.extend(part_changes(text, code, start, operand));
+        found.extend(part_changes(text, code, start, operand.clone()));
+        found.extend(unused_names(text).into_iter().map(|name| PartChange::new(operand.clone(), name, 2)));
     }
     found
 }
@@ -21,7 +22,56 @@ pub(super) fn message_changes(text: &str, code: &str, start: usize) -> Vec<PartC
 /// The indices of what messages receive: other parts of a tensor that is sent at the same time.
 pub(super) fn received_changes(text: &str, code: &str, start: usize) -> Vec<PartChange> {
     let received = message_operands(code).into_iter().filter(|operand| code[..operand.start].ends_with("recv("));
-    received.flat_map(|operand| part_changes(text, code, start, operand)).collect()
+    let changes = received.flat_map(|operand| {
+        let names = unused_names(text).into_iter().chain(unwritten_names(text));
+        let names = names.map(|name| PartChange::new(operand.clone(), name, 2));
+        let mut found = part_changes(text, code, start, operand.clone());
+        found.extend(names);
+        found
+    });
+    changes.collect()
+}
+
+/// The lines of a text without comments.
+fn code_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(|line| line.split("//").next().unwrap_or_default())
+}
+
+/// The tensors that the text makes in a statement and names nowhere else.
+fn unused_names(text: &str) -> Vec<&str> {
+    let made = made_names(text).into_iter().map(|(name, _)| name);
+    let uses = |name: &str| {
+        let words = code_lines(text).flat_map(|code| word_places(code).into_iter().map(move |word| &code[word]));
+        words.filter(|word| *word == name).count()
+    };
+    made.filter(|name| uses(name) == 1).collect()
+}
+
+/// The tensors that have memory of their own, which nothing writes.
+fn unwritten_names(text: &str) -> Vec<&str> {
+    let allocated = made_names(text).into_iter().filter(|(_, value)| value.starts_with("alloc"));
+    let is_written = |name: &str| {
+        let is_received =
+            [format!("recv({name}"), format!("-> {name}")].iter().any(|use_of| text.contains(use_of.as_str()));
+        let is_result = |code: &str| {
+            let rest = code.trim_start().strip_prefix(name).unwrap_or_default();
+            let value = rest.split_once(" = ").map_or("", |(_, value)| value);
+            rest.starts_with([' ', '[', ':']) && !value.is_empty() && !value.starts_with("alloc")
+        };
+        is_received || code_lines(text).any(is_result)
+    };
+    allocated.map(|(name, _)| name).filter(|name| !is_written(name)).collect()
+}
+
+/// The names on the left sides of statements, and what stands on the right.
+fn made_names(text: &str) -> Vec<(&str, &str)> {
+    let statements = code_lines(text).filter(|code| indent_width(code) > 0);
+    let made = statements.filter_map(|code| {
+        let (target, value) = code.split_once(" = ")?;
+        let name = target.trim_start().split([':', ' ']).next()?;
+        (name.starts_with(|c: char| c.is_ascii_alphabetic()) && is_word(name)).then_some((name, value.trim()))
+    });
+    made.collect()
 }
 
 /// Peers that answer those of the other side, and scalars of the text.
@@ -29,16 +79,23 @@ fn peer_changes(text: &str, code: &str) -> Vec<PartChange> {
     let scalars = rank_scalars(text);
     let mut found = Vec::new();
     for (key, other) in SIDES {
-        let peers: Vec<&str> = peer_values(text, other).into_iter().map(|part| &text[part]).collect();
+        // Those of the same line first, as they are and answered.
+        let own_line = peer_values(code, other).into_iter().map(|part| &code[part]);
+        let nearest: Vec<String> = own_line.clone().map(str::to_owned).collect();
+        let peers: Vec<&str> = own_line.chain(peer_values(text, other).into_iter().map(|part| &text[part])).collect();
         for part in peer_values(code, key) {
             let own = &code[part.clone()];
             let mut changed: Vec<String> = Vec::new();
-            for peer in &peers {
+            for (at, peer) in peers.iter().enumerate() {
+                if at == nearest.len() {
+                    changed.extend(nearest.iter().cloned());
+                }
                 let defined = scalars.iter().find(|(name, _)| name == peer).map_or(*peer, |(_, value)| *value);
                 let Some(answer) = answering_peer(defined) else { continue };
                 let known = scalars.iter().find(|(_, value)| *value == answer).map(|(name, _)| (*name).to_owned());
                 changed.push(known.unwrap_or(answer));
             }
+            changed.extend(peers.iter().map(|peer| (*peer).to_owned()));
             changed.extend(scalars.iter().map(|(name, _)| (*name).to_owned()));
             let mut seen = rustc_hash::FxHashSet::default();
             changed.retain(|other| other != own && seen.insert(other.clone()));
@@ -94,8 +151,8 @@ fn is_word(text: &str) -> bool {
 
 /// The scalars that the text computes from the rank, with their values.
 fn rank_scalars(text: &str) -> Vec<(&str, &str)> {
-    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
-    let defined = lines.filter_map(|line| line.split_once(" = ").map(|(name, value)| (name.trim(), value.trim())));
+    let defined =
+        code_lines(text).filter_map(|line| line.split_once(" = ").map(|(name, value)| (name.trim(), value.trim())));
     let of_rank = defined.filter(|(name, value)| {
         is_word(name) && word_places(value).into_iter().any(|word| &value[word] == "rank") && !value.contains('[')
     });

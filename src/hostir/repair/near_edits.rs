@@ -24,13 +24,16 @@ const NEAR: &[&str] = &[
 const MOST_POSTS: usize = 4;
 
 /// The maximum number of changes for one error.
-const MOST_EDITS: usize = 32;
+const MOST_EDITS: usize = 96;
 
 /// Comparisons with those that differ in one value.
 const COMPARISONS: &[[&str; 2]] = &[[" < ", " <= "], [" <= ", " < "], [" > ", " >= "], [" >= ", " > "]];
 
 /// Errors that exchanged operands cause.
 const OF_ORDER: &[&str] = &[codes::RANK, codes::SIZE_CONFLICT];
+
+/// Errors about messages.
+const OF_MESSAGES: &[&str] = &[codes::DEADLOCK, codes::DISAGREEMENT, codes::TEAM];
 
 /// Returns true if an error may come from a slip of one, or from exchanged operands.
 pub(super) fn may_be_near(diag: &Diag) -> bool {
@@ -95,10 +98,27 @@ pub(super) fn near_edits(text: &str, diag: &Diag) -> Vec<Fix> {
         starts.push(start);
         starts.extend(outer_lines(text, start));
     }
+    if diag.code == codes::DEADLOCK {
+        starts.extend(branches_of_messages(text));
+    }
     let mut seen = rustc_hash::FxHashSet::default();
     starts.retain(|start| seen.insert(*start));
     let mut found: Vec<Fix> = starts.iter().flat_map(|&start| line_edits(text, start, diag.code)).collect();
     found.truncate(MOST_EDITS);
+    found
+}
+
+/// The first bytes of the branches that a rank's number decides and that have messages.
+fn branches_of_messages(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if has_message(line) {
+            let outer = outer_lines(text, start).into_iter().chain([start]);
+            found.extend(outer.filter(|&at| text[at..].trim_start().starts_with("if rank")));
+        }
+        start += line.len();
+    }
     found
 }
 
@@ -109,7 +129,7 @@ fn line_edits(text: &str, start: usize, code: &str) -> Vec<Fix> {
     if code == codes::RACE {
         return fixes_of(statement, start, received_changes(text, statement, start));
     }
-    let of_messages = [codes::DEADLOCK, codes::DISAGREEMENT].contains(&code) && has_message(statement);
+    let of_messages = OF_MESSAGES.contains(&code) && has_message(statement);
     let mut found =
         if of_messages { fixes_of(statement, start, message_changes(text, statement, start)) } else { Vec::new() };
     found.extend(changes_by_one(text, statement, start));
@@ -185,6 +205,13 @@ fn condition_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
     let mut found = Vec::new();
     for [old, new] in COMPARISONS {
         found.extend(code[..end].match_indices(old).map(|(at, _)| (at..at + old.len(), (*new).to_owned())));
+        for (at, _) in code[..end].match_indices(old) {
+            let begin = at + old.len();
+            let length = code[begin..end].bytes().take_while(u8::is_ascii_digit).count();
+            let Ok(number) = code[begin..begin + length].parse::<i64>() else { continue };
+            let others = [number.checked_sub(1).filter(|less| *less >= 0), number.checked_add(1)];
+            found.extend(others.into_iter().flatten().map(|other| (begin..begin + length, other.to_string())));
+        }
     }
     found
 }

@@ -245,7 +245,11 @@ impl<'t> SlipContext<'t> {
         let words = word_places(code).into_iter().filter(|part| {
             let symbol = self.table.symbol_at(u32::try_from(start + part.start).unwrap_or(u32::MAX));
             let is_typed = code[part.end..].starts_with(": ");
-            let is_unknown = || code[part.clone()].starts_with(|c: char| c.is_ascii_uppercase());
+            let is_called = code[part.end..].starts_with(['(', '=']);
+            let is_unknown = || {
+                let is_upper = code[part.clone()].starts_with(|c: char| c.is_ascii_uppercase());
+                is_upper || self.code == codes::UNKNOWN_SCALAR && !is_called
+            };
             !is_typed && symbol.map_or_else(is_unknown, |symbol| symbol.kind == SymbolKind::Tensor)
         });
         words.collect()
@@ -263,9 +267,20 @@ impl<'t> SlipContext<'t> {
         for part in self.tensors_of(code, start) {
             match index_list(code, part.end) {
                 None => {
+                    let own = &code[part.clone()];
+                    let is_used = |number: &str| {
+                        let used = format!("{own}[{number}]");
+                        self.text.lines().filter_map(|line| line.split("//").next()).any(|code| code.contains(&used))
+                    };
+                    let by_number = ["0", "1", "2"].into_iter().any(is_used);
                     let is_number =
                         |number: &&str| self.code == codes::RANK && self.text.contains(&format!("[{number}"));
                     let numbers = ["0", "1"].into_iter().filter(is_number);
+                    // The numbers that other statements leave out.
+                    let left = ["0", "1", "2"].into_iter().filter(|number| by_number && !is_used(number));
+                    let first =
+                        left.take(1).map(|number| PartChange::new(part.end..part.end, format!("[{number}]"), 1));
+                    found.extend(first);
                     // With the rank's part of an operand alone a whole result would differ between ranks.
                     let is_part = |word: &&str| *word != "own" || self.code != codes::HALF_LOWERED;
                     let added = words_here.iter().copied().filter(is_part).chain(numbers);
@@ -433,6 +448,11 @@ fn list_changes(code: &str) -> Vec<PartChange> {
                 }
             }
         }
+    }
+    if let Some(begin) = code.find("dim=").map(|at| at + "dim=".len()) {
+        let length = code[begin..].bytes().take_while(u8::is_ascii_digit).count();
+        let others = ["0", "1", "2"].into_iter().filter(|other| code[begin..begin + length] != **other);
+        found.extend(others.map(|other| PartChange::new(begin..begin + length, other, 1)));
     }
     if let Some(open) = code.find("cat(") {
         let ends = code.rfind(", ").filter(|at| *at > open).zip(code.rfind(')'));

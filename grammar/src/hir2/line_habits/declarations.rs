@@ -121,6 +121,30 @@ pub(super) fn declared_before(line: &CodeLine<'_>, _: &LineContext<'_>) -> Optio
     }
 }
 
+/// The end of a type in front of a name: `f32[p, m] G = alloc`.
+fn type_in_front(line: &CodeLine<'_>) -> Option<usize> {
+    element_type(line.piece_text(0)).filter(|_| line.piece_text(1) == "[")?;
+    let close = line.closing(1)?;
+    (line.is_name(close + 1) && matches!(line.piece_text(close + 2), "=" | "")).then_some(close)
+}
+
+/// True for a line whose name stands after its type.
+pub(super) fn has_type_in_front(code: &str) -> bool {
+    type_in_front(&CodeLine::new(code)).is_some()
+}
+
+/// `f32[p, m] G = alloc`, `f32[m] G`.
+pub(super) fn type_before_name(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
+    let close = type_in_front(line)?;
+    let name = line.piece_text(close + 1);
+    let (dtype, axes) = (element_type(line.piece_text(0))?, line.between(1, close));
+    let value = line.code[line.pieces[close + 1].place.end..].trim().trim_end_matches(';').trim();
+    let value = if value.is_empty() { "= alloc" } else { value };
+    let shown = 0..line.pieces[close].place.end;
+    let message = "a type stands after the name of its tensor";
+    Some(Habit::rewrite_line(shown, format!("{name}: {dtype}[{axes}] {value}"), message))
+}
+
 /// `x := 1`.
 pub(super) fn walrus_assignment(line: &CodeLine<'_>, _: &LineContext<'_>) -> Option<Habit> {
     let at = line.find_outside(":=")?;

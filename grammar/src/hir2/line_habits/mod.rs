@@ -160,7 +160,8 @@ fn answer_habits(text: &str, mut lines: Vec<Range<usize>>, file: &mut FileSyntax
             .drain(..)
             .partition(|error| line.contains(&(error.span.start as usize)) || error.span.start as usize == line.end);
         let is_answered = has_error
-            && matches!(on_line.as_slice(), [one] if is_repaired(text, &line, one) && !leaves_line_out(text, &line, one) && !headers::has_open_axes(&text[line.clone()]));
+            && matches!(on_line.as_slice(), [one] if is_repaired(text, &line, one) && !leaves_line_out(text, &line, one)
+                    && !is_misread(&text[line.clone()]));
         let answer = if is_answered { None } else { answer_line(text, &line) };
         *errors = others;
         match answer {
@@ -202,6 +203,11 @@ fn declared_name(code: &str) -> Option<&str> {
     let (name, rest) = code.split_at(end);
     let rest = rest.trim_start();
     (line::is_name(name) && (rest.starts_with(':') || rest.starts_with('=') && !rest.starts_with("=="))).then_some(name)
+}
+
+/// True for a line of which the parser's edit would leave out what was meant.
+fn is_misread(line: &str) -> bool {
+    headers::has_open_axes(line) || declarations::has_type_in_front(line.trim_start())
 }
 
 /// True if the edit of an error makes a line that the parser reads.

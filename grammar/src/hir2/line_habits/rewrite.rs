@@ -30,6 +30,7 @@ pub(super) const LINE_RULES: &[Rule] = &[
     words::loop_words,
     words::left_arrow,
     declarations::type_at_end,
+    declarations::type_before_name,
     declarations::declared_before,
     declarations::walrus_assignment,
     libraries::loop_of_c,

@@ -88,7 +88,8 @@ fn other_mesh_axis(program: &Program, id: OpId, kind: &str, from: &LinkSide, to:
         program.quoted_tensor(side.tensor),
         meant
     );
-    let note = message!("write `over={}`", meant);
+    let name = program.quoted_tensor(side.tensor);
+    let note = message!("write `over={}`, or declare `{}` with an axis along `{}`", meant, name, team);
     Some(AxisMismatch { code: codes::LOCAL_PART, message, note, tensor: Some(side.tensor) })
 }
 
