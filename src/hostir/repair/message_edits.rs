@@ -40,27 +40,29 @@ fn code_lines(text: &str) -> impl Iterator<Item = &str> {
 /// The tensors that the text makes in a statement and names nowhere else.
 fn unused_names(text: &str) -> Vec<&str> {
     let made = made_names(text).into_iter().map(|(name, _)| name);
-    let uses = |name: &str| {
-        let words = code_lines(text).flat_map(|code| word_places(code).into_iter().map(move |word| &code[word]));
-        words.filter(|word| *word == name).count()
-    };
-    made.filter(|name| uses(name) == 1).collect()
+    made.filter(|name| count_uses(text, name) == 1).collect()
+}
+
+fn count_uses(text: &str, name: &str) -> usize {
+    let words = code_lines(text).flat_map(|code| word_places(code).into_iter().map(move |word| &code[word]));
+    words.filter(|word| *word == name).count()
 }
 
 /// The tensors that have memory of their own, which nothing writes.
 fn unwritten_names(text: &str) -> Vec<&str> {
     let allocated = made_names(text).into_iter().filter(|(_, value)| value.starts_with("alloc"));
-    let is_written = |name: &str| {
-        let is_received =
-            [format!("recv({name}"), format!("-> {name}")].iter().any(|use_of| text.contains(use_of.as_str()));
-        let is_result = |code: &str| {
-            let rest = code.trim_start().strip_prefix(name).unwrap_or_default();
+    allocated.map(|(name, _)| name).filter(|name| !is_written(text, name)).collect()
+}
+
+/// True if a statement or a communication writes a tensor.
+fn is_written(text: &str, name: &str) -> bool {
+    let received = [format!("recv({name}"), format!("-> {name}")];
+    let mut results = code_lines(text).filter_map(|code| code.trim_start().strip_prefix(name));
+    received.iter().any(|side| text.contains(side.as_str()))
+        || results.any(|rest| {
             let value = rest.split_once(" = ").map_or("", |(_, value)| value);
             rest.starts_with([' ', '[', ':']) && !value.is_empty() && !value.starts_with("alloc")
-        };
-        is_received || code_lines(text).any(is_result)
-    };
-    allocated.map(|(name, _)| name).filter(|name| !is_written(name)).collect()
+        })
 }
 
 /// The names on the left sides of statements, and what stands on the right.

@@ -126,16 +126,15 @@ pub(super) fn new_axis_index(line: &CodeLine<'_>, context: &LineContext<'_>) -> 
         (equals + 1..at).rev().find(|&open| line.piece_text(open) == "[" && line.pieces[open].depth + 1 == depth)?;
     let close = line.closing(open)?;
     let items = split_items(line.between(open, close));
-    let last = |item: &str| item.rsplit('.').next().is_some_and(is_new_axis);
-    let is_whole = items.iter().all(|item| matches!(*item, ":" | "...") || last(item));
+    let is_whole = items.iter().all(|item| matches!(*item, ":" | "...") || ends_with_new_axis(item));
     let name = line.piece_text(open - 1);
     let rank = context.type_of(name).map(|ty| ty.axes.len());
     let mut flags: Vec<bool> = Vec::new();
     for item in &items {
-        let added = items.iter().filter(|item| last(item)).count();
+        let added = items.iter().filter(|item| ends_with_new_axis(item)).count();
         match *item {
             "..." => flags.extend(std::iter::repeat_n(false, (rank? + added).checked_sub(items.len() - 1)?)),
-            item => flags.push(last(item)),
+            item => flags.push(ends_with_new_axis(item)),
         }
     }
     let kept = flags.iter().filter(|flag| !**flag).count();
@@ -156,6 +155,11 @@ pub(super) fn new_axis_index(line: &CodeLine<'_>, context: &LineContext<'_>) -> 
         }
     };
     (is_whole && is_name(name)).then_some(Habit { place: shown, ..found })
+}
+
+/// `None`, `np.newaxis`.
+fn ends_with_new_axis(item: &str) -> bool {
+    item.rsplit('.').next().is_some_and(is_new_axis)
 }
 
 /// `None`, `newaxis`.

@@ -30,7 +30,7 @@ const FUNCTIONS: &[(&[&str], Rewriting)] = &[
     (&["transpose", "swapaxes", "swapdims", "t", "permute"], permuted_axes),
     (&["unsqueeze", "expand_dims", "newaxis"], new_axis),
     (&["squeeze"], removed_axis),
-    (&["mm", "bmm", "dot", "matmul"], product),
+    (&["mm", "bmm", "dot", "matmul"], matmul_call),
     (&["add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide"], operator),
     (&["to", "type", "astype", "cast", "float", "double", "half", "bfloat16", "long", "int"], conversion),
     (&["clone", "contiguous", "detach", "copy"], copy),
@@ -151,7 +151,7 @@ fn removed_axis(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Mean
 }
 
 /// `mm(A, B)`, `A.matmul(B)`.
-fn product(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
+fn matmul_call(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
     let [first, second] = call.operands[..] else { return None };
     (is_slice(first) && is_slice(second)).then_some(())?;
     let statement = format!("{} = matmul({first}, {second})", call.target);
