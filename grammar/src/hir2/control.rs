@@ -249,8 +249,9 @@ impl Parser<'_> {
         let Some((end, after)) = self.rest_of_line().get(1..).and_then(|rest| rest.split_once(':')) else {
             return false;
         };
-        let count = |brackets: &[u8]| end.bytes().filter(|byte| brackets.contains(byte)).count();
-        let is_end = !end.trim_start().is_empty() && count(b"=\"{") == 0 && count(b"[(") == count(b"])");
+        let is_end = !end.trim_start().is_empty()
+            && !end.contains(['=', '"', '{'])
+            && end.matches(['[', '(']).count() == end.matches([']', ')']).count();
         let is_header = matches!(end.split_whitespace().next(), Some("for" | "if" | "stream" | "else"));
         // `for i in p: X: f32[m] = alloc` declares a tensor.
         is_end && !is_header && !after.trim_start().split('[').next().is_some_and(is_element_type)

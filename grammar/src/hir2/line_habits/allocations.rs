@@ -105,12 +105,16 @@ fn fills_with_zeros(name: &str) -> Option<bool> {
 
 /// True for a call that gives memory and has arguments that `alloc` lacks.
 pub(super) fn is_other_allocation(file: &FileSyntax, name: &str, args: &[ArgNode]) -> bool {
-    let is_own = |arg: &ArgNode| match (arg.key, file.expr(arg.value)) {
+    fills_with_zeros(name).is_some() && (name != "alloc" || !args.iter().all(|arg| is_own_argument(file, arg)))
+}
+
+/// True for an argument of `alloc` here.
+fn is_own_argument(file: &FileSyntax, arg: &ArgNode) -> bool {
+    match (arg.key, file.expr(arg.value)) {
         (Some(key), _) => KEYS.contains(&file.strings.get(key.name)),
         (None, ExprNode::Name(word)) => WORDS.contains(&file.strings.get(*word)),
         (None, _) => false,
-    };
-    fills_with_zeros(name).is_some() && (name != "alloc" || !args.iter().all(is_own))
+    }
 }
 
 /// True for `f32[m, k]` as a value.

@@ -142,10 +142,9 @@ pub(super) fn launch_brackets(line: &CodeLine<'_>, _: &LineContext<'_>) -> Optio
         .into_iter()
         .map(|size| size.strip_prefix("dim3").unwrap_or(size).trim_start().to_owned())
         .collect();
-    let is_given = |size: &&String| size.as_str() != "0";
     let sizes: Vec<&str> = match sizes.as_slice() {
         [grid, block, rest @ ..] if rest.len() < 2 || rest[1] == "0" => {
-            [grid, block].into_iter().chain(rest.first().filter(is_given)).map(String::as_str).collect()
+            [grid, block].into_iter().chain(rest.first().filter(|size| *size != "0")).map(String::as_str).collect()
         }
         _ => return None,
     };

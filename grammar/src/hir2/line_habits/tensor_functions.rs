@@ -289,11 +289,8 @@ fn part(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let ty = context.type_of(operand)?;
     let axis = axis_number(axis, ty.axes.len())?;
     let end = if start == "0" { length.to_owned() } else { format!("{start} + {length}") };
-    let range = |(at, extent): (usize, &String)| match at == axis {
-        true => format!("[{start}, {end}, 1]"),
-        false => format!("[0, {extent}, 1]"),
-    };
-    let ranges: Vec<String> = ty.axes.iter().enumerate().map(range).collect();
+    let mut ranges: Vec<String> = ty.axes.iter().map(|extent| format!("[0, {extent}, 1]")).collect();
+    ranges[axis] = format!("[{start}, {end}, 1]");
     let mut axes: Vec<String> = ty.axes.clone();
     axes[axis] = length.to_owned();
     let target = call.typed_target(context, &ty.dtype, &axes);
@@ -341,16 +338,21 @@ fn padded(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let mut widths: Vec<&str> = given.rchunks(2).flatten().copied().collect();
     let missing = 2 * ty.axes.len() - widths.len();
     widths.splice(0..0, std::iter::repeat_n("0", missing));
-    let extent = |(axis, pair): (&String, &[&str])| match pair {
-        ["0", "0"] => axis.clone(),
-        ["0", width] | [width, "0"] => format!("{axis} + {width}"),
-        pair => format!("{axis} + {}", pair.join(" + ")),
-    };
-    let axes: Vec<String> = ty.axes.iter().zip(widths.chunks(2)).map(extent).collect();
+    let axes: Vec<String> =
+        ty.axes.iter().zip(widths.chunks(2)).map(|(axis, pair)| padded_extent(axis, pair)).collect();
     let target = call.typed_target(context, &ty.dtype, &axes);
     let value = call.argument(&["value"], usize::MAX).map_or_else(String::new, |value| format!(", value={value}"));
     let statement = format!("{target} = pad({operand}, [{}]{value})", widths.join(", "));
     Some(Meant::one(statement, "`pad` has the widths before and after each axis, the first axis first"))
+}
+
+/// The extent of an axis with widths before and after it.
+fn padded_extent(axis: &str, pair: &[&str]) -> String {
+    match pair {
+        ["0", "0"] => axis.to_owned(),
+        ["0", width] | [width, "0"] => format!("{axis} + {width}"),
+        pair => format!("{axis} + {}", pair.join(" + ")),
+    }
 }
 
 /// `torch.gather(A, 1, I)`.
@@ -369,11 +371,13 @@ fn repeated(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let counts = call.list_after_operand(&["repeats", "reps", "sizes"]);
     let ty = context.type_of(operand)?;
     (counts.len() == ty.axes.len()).then_some(())?;
-    let extent =
-        |(count, axis): (&&str, &String)| if *count == "1" { (*axis).to_owned() } else { format!("{count} * {axis}") };
-    let axes: Vec<String> = counts.iter().zip(&ty.axes).map(extent).collect();
+    let axes: Vec<String> = counts.iter().zip(&ty.axes).map(|(count, axis)| repeated_extent(axis, count)).collect();
     let target = call.typed_target(context, &ty.dtype, &axes);
     Some(Meant::one(format!("{target} = repeat({operand})"), "`repeat` has its counts in the type of its result"))
+}
+
+fn repeated_extent(axis: &str, count: &str) -> String {
+    if count == "1" { axis.to_owned() } else { format!("{count} * {axis}") }
 }
 
 /// `index_select(A, 0, I)`.

@@ -45,11 +45,11 @@ impl<'a> Reduced<'a> {
     /// The statement for a name, with the type of its result.
     fn statement(&self, name: &str, function: &str) -> Option<String> {
         let (_, op, init) = REDUCTIONS.iter().find(|(word, ..)| *word == function)?;
-        let axis = |(axis, along): (&String, &bool)| match along {
+        let axes = self.ty.axes.iter().zip(&self.along).map(|(axis, along)| match along {
             true => format!("r.{}", axis.rsplit(':').next().unwrap_or(axis)),
             false => axis.clone(),
-        };
-        let axes: Vec<String> = self.ty.axes.iter().zip(&self.along).map(axis).collect();
+        });
+        let axes: Vec<String> = axes.collect();
         let (dtype, operand) = (&self.ty.dtype, self.operand);
         Some(format!("{name}: {dtype}[{}] = reduction({operand}, op={op}, init={dtype}({init}))", axes.join(", ")))
     }
