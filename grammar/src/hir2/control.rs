@@ -342,7 +342,7 @@ impl Parser<'_> {
         let line = self.text[..span.start as usize].rfind('\n').map_or(0, |at| at + 1);
         let head = &self.text[line..span.start as usize];
         let index = head.trim_start().strip_prefix("for ")?.split(' ').next()?;
-        let counter = ["i", "s", "t", "n2"]
+        let counter = ["i", "s", "t", "u"]
             .into_iter()
             .find(|name| *name != index && !self.text.contains(&format!(" {name} ")))?;
         let value = format!("{index} = {start} - {counter}");

@@ -103,9 +103,14 @@ fn fills_with_zeros(name: &str) -> Option<bool> {
     ALLOCATORS.iter().find(|(known, _)| *known == last).map(|(_, is_zero)| *is_zero)
 }
 
+/// True for the name of a function that gives memory.
+pub(super) fn is_allocator(name: &str) -> bool {
+    fills_with_zeros(name).is_some()
+}
+
 /// True for a call that gives memory and has arguments that `alloc` lacks.
 pub(super) fn is_other_allocation(file: &FileSyntax, name: &str, args: &[ArgNode]) -> bool {
-    fills_with_zeros(name).is_some() && (name != "alloc" || !args.iter().all(|arg| is_own_argument(file, arg)))
+    is_allocator(name) && (name != "alloc" || !args.iter().all(|arg| is_own_argument(file, arg)))
 }
 
 /// True for an argument of `alloc` here.

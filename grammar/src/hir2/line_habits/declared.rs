@@ -3,6 +3,9 @@
 use super::context::LineContext;
 use super::line::{CodeLine, has_word, split_items};
 
+/// The statements through which a type is followed; names may be computed from each other.
+const MOST_STEPS: u32 = 6;
+
 /// The element type and the stored axes of a tensor, as the text has them.
 #[derive(Clone)]
 pub(super) struct DeclaredType {
@@ -14,8 +17,8 @@ impl LineContext<'_> {
     /// The type of `A` or `A[own, :]`, if the text says that of `A`.
     pub(super) fn type_of(&self, operand: &str) -> Option<DeclaredType> {
         match operand.contains('[') {
-            true => copied_tensor(self.text, operand, ""),
-            false => declared_tensor(self.text, operand),
+            true => copied_tensor(self.text, operand, "", MOST_STEPS),
+            false => declared_tensor(self.text, operand, MOST_STEPS),
         }
     }
 }
@@ -38,13 +41,14 @@ pub(super) fn typed_tensor(text: &str, name: &str) -> Option<DeclaredType> {
 }
 
 /// The declaration of a tensor in a text: its type, or that of the tensor that it is a copy or a slice of.
-fn declared_tensor(text: &str, name: &str) -> Option<DeclaredType> {
+fn declared_tensor(text: &str, name: &str, steps: u32) -> Option<DeclaredType> {
+    let steps = steps.checked_sub(1)?;
     let mut uses = code_lines(text).flat_map(|code| uses_of(code, name));
     typed_tensor(text, name).or_else(|| {
         uses.find_map(|(before, rest)| {
             let value = rest.strip_prefix('=').filter(|value| !value.starts_with('=') && before.trim().is_empty())?;
             let value = value.trim();
-            copied_tensor(text, value, name).or_else(|| computed_tensor(text, value, name))
+            copied_tensor(text, value, name, steps).or_else(|| computed_tensor(text, value, name, steps))
         })
     })
 }
@@ -59,7 +63,7 @@ fn read_declared(ty: &str) -> Option<DeclaredType> {
 }
 
 /// The type of `X[own]`, `X` and `f(X)`, which are as long as `X` without the axes that are selected.
-fn copied_tensor(text: &str, value: &str, of: &str) -> Option<DeclaredType> {
+fn copied_tensor(text: &str, value: &str, of: &str, steps: u32) -> Option<DeclaredType> {
     let line = CodeLine::new(value);
     let is_call = line.piece_text(1) == "("
         && line.is_name(0)
@@ -69,7 +73,7 @@ fn copied_tensor(text: &str, value: &str, of: &str) -> Option<DeclaredType> {
     if !line.is_name(first) || name == of || !of.is_empty() && has_word(value, of) {
         return None;
     }
-    let mut tensor = declared_tensor(text, name)?;
+    let mut tensor = declared_tensor(text, name, steps)?;
     let end = match line.piece_text(first + 1) {
         "[" => {
             let close = line.closing(first + 1)?;
@@ -94,13 +98,13 @@ fn copied_tensor(text: &str, value: &str, of: &str) -> Option<DeclaredType> {
 }
 
 /// The type of `matmul(A, B)` and `Set.Permute(A, perm=[1, 0])`.
-fn computed_tensor(text: &str, value: &str, of: &str) -> Option<DeclaredType> {
+fn computed_tensor(text: &str, value: &str, of: &str, steps: u32) -> Option<DeclaredType> {
     let (function, arguments) = value.strip_suffix(')')?.split_once('(')?;
     let items = split_items(arguments);
-    let first = copied_tensor(text, items.first()?, of)?;
+    let first = copied_tensor(text, items.first()?, of, steps)?;
     match (function, &items[1..]) {
         ("matmul", [second]) => {
-            let second = copied_tensor(text, second, of)?;
+            let second = copied_tensor(text, second, of, steps)?;
             let mut axes = first.axes;
             *axes.last_mut()? = second.axes.last()?.clone();
             Some(DeclaredType { axes, ..first })

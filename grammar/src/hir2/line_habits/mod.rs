@@ -28,10 +28,12 @@ mod values;
 mod words;
 
 use super::ast::{AnsweredLine, ExprNode, FileSyntax, IndexItem, ItemSyntax, StatementNode, StmtForm};
+use crate::ast::Symbol;
 use crate::error::{SyntaxEdit, SyntaxError};
 use crate::span::Span;
 use context::LineContext;
 use rewrite::{ITEM_RULES, LINE_RULES, RewrittenLine, is_item_read, is_read, rewrite_code, split_inline};
+use rustc_hash::FxHashSet;
 use std::ops::Range;
 
 /// The most lines of a text that are looked at.
@@ -69,7 +71,17 @@ pub(super) fn finish_tree(
 /// libraries, or have their words in another arrangement.
 fn library_lines(text: &str, file: &FileSyntax, exprs: Range<usize>, stmts: Range<usize>) -> Vec<Range<usize>> {
     let stmts = file.stmts[stmts].iter().filter(|stmt| is_other_statement(file, stmt)).map(|stmt| stmt.span);
-    let calls = file.exprs[exprs].iter().filter(|(node, _)| is_other_call(file, *node)).map(|(_, span)| *span);
+    // Most calls have one of a few names.
+    let mut own_words: FxHashSet<Symbol> = FxHashSet::default();
+    let calls = file.exprs[exprs].iter().filter(|(node, _)| match node {
+        ExprNode::Call(name, _) if own_words.contains(&name.name) => false,
+        ExprNode::Call(name, _) if !may_be_foreign(file.strings.get(name.name)) => {
+            own_words.insert(name.name);
+            false
+        }
+        node => is_other_call(file, *node),
+    });
+    let calls = calls.map(|(_, span)| *span);
     let mut found: Vec<Range<usize>> = Vec::new();
     for span in stmts.chain(calls) {
         let start = span.start as usize;
@@ -94,6 +106,16 @@ fn is_other_statement(file: &FileSyntax, stmt: &StatementNode) -> bool {
         }
         _ => false,
     }
+}
+
+/// False for a name with which a call is none of another library, whatever its arguments.
+fn may_be_foreign(name: &str) -> bool {
+    communications::collective_word(name).is_some()
+        || matches!(name, "send" | "recv" | "Set.Permute")
+        || allocations::is_allocator(name)
+        || communications::is_library_call(name)
+        || libraries::is_foreign_name(name)
+        || tensor_functions::is_function_name(name)
 }
 
 /// Calls of other libraries, and those of communications and permutations without the keys and the arrow of here. A

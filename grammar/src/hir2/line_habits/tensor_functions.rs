@@ -85,10 +85,15 @@ pub(super) fn tensor_function(line: &CodeLine<'_>, context: &LineContext<'_>) ->
     (rewritten.meant != line.code).then_some(Habit { above: meant.above, ..rewritten })
 }
 
+/// True for a name whose last word is that of one of these.
+pub(super) fn is_function_name(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    FUNCTIONS.iter().any(|(words, _)| words.contains(&last))
+}
+
 /// True for a call that is one of these, although the parser reads it.
 pub(super) fn is_tensor_function(file: &FileSyntax, name: &str, args: &[ArgNode]) -> bool {
-    let last = name.rsplit('.').next().unwrap_or_default();
-    if !FUNCTIONS.iter().any(|(words, _)| words.contains(&last)) {
+    if !is_function_name(name) {
         return false;
     }
     let has_list = args.iter().any(|arg| matches!(file.expr(arg.value), ExprNode::List(_)));
