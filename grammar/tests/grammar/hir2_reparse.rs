@@ -1,21 +1,10 @@
 //! After any edit, the tree that is made of the one before is that of the whole text.
 
+use crate::random::Random;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::FileSyntax;
 use hostir_grammar::hir2::{parse, reparse};
 use std::path::Path;
-
-/// A xorshift generator: the same numbers in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
 
 /// Statements of all sorts; a program repeats them.
 const STATEMENTS: &str = "  G = alloc(keep, size=m * 4)

@@ -1,5 +1,6 @@
 //! No text in `hir 2` makes the parser panic, overflow the stack or take long; trees and spans are sound.
 
+use crate::random::Random;
 use hostir_grammar::ast::CommentPlaceSyntax;
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, StmtForm};
 use hostir_grammar::hir2::parse;
@@ -44,18 +45,6 @@ ring(A: f32[x:4, m, k], A) -> (C: f32[4, m]) on d: // head
   `Wait Communication 1`
   alias B -> A
 ";
-
-/// A xorshift generator: the same numbers in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
 
 /// Parses, and checks that every place can be sliced and every number is one of a node.
 fn check(text: &str) {

@@ -14,5 +14,6 @@ mod limits;
 mod line_habits;
 mod plain;
 mod printed_tree;
+mod random;
 mod robust;
 mod syntax;

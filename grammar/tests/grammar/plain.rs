@@ -1,5 +1,6 @@
 //! The parser of plain statements makes the tree of the grammar: over the corpus, and over texts with mistakes.
 
+use crate::random::Random;
 use hostir_grammar::{ParseOutput, parse, parse_by_grammar};
 use std::path::{Path, PathBuf};
 
@@ -93,18 +94,6 @@ fn the_corpus_gives_the_tree_of_the_grammar() {
     }
     assert!(texts.len() > 100, "{} programs were found", texts.len());
     texts.iter().for_each(|text| assert_same(text));
-}
-
-/// A xorshift generator: the same numbers in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
 }
 
 #[test]

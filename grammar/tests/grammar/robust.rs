@@ -1,5 +1,6 @@
 //! No input makes the parser panic or take long: prefixes, random mutations, nasty shapes.
 
+use crate::random::Random;
 use hostir_grammar::{containers_in_log, parse, parse_bytes};
 use std::time::Instant;
 
@@ -46,18 +47,6 @@ Aliases:{
 Index definitions:
   i84 = i82 % 8;
 ";
-
-/// A xorshift generator: the same numbers in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
 
 /// Parses and checks that every span can be sliced.
 fn check(text: &str) {

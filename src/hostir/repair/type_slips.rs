@@ -42,7 +42,7 @@ pub(super) struct AxisWords {
     rare: Vec<String>,
     /// The lists of axes of all declarations.
     lists: Vec<String>,
-    /// What the error names, as `p * t`.
+    /// The code in backquotes of the error, as `p * t`.
     named: Vec<String>,
     /// The numbers in what is said of sizes that do not fit.
     numbers: Vec<i64>,

@@ -79,7 +79,7 @@ impl<'a> AllocationCall<'a> {
     }
 
     /// `alloc` with the arguments that it has here.
-    fn value(&self, is_zero: bool) -> String {
+    fn alloc_text(&self, is_zero: bool) -> String {
         let zero = Some("zero").filter(|_| is_zero && !self.kept.contains(&"zero"));
         let arguments: Vec<&str> = zero.into_iter().chain(self.kept.iter().copied()).collect();
         if arguments.is_empty() { "alloc".to_owned() } else { format!("alloc({})", arguments.join(", ")) }
@@ -97,7 +97,7 @@ fn type_of_word(text: &str) -> Option<&'static str> {
     element_type(word.rsplit_once('.').map_or(word, |(_, last)| last))
 }
 
-/// Whether a function with this name gives memory of zeros; `None` for all others.
+/// True for a function that gives memory of zeros, false for other memory; `None` for all other names.
 fn fills_with_zeros(name: &str) -> Option<bool> {
     let last = name.rsplit(['.', ':']).next()?;
     ALLOCATORS.iter().find(|(known, _)| *known == last).map(|(_, is_zero)| *is_zero)
@@ -140,7 +140,7 @@ pub(super) fn allocation_call(line: &CodeLine<'_>, context: &LineContext<'_>) ->
     let is_zero = fills_with_zeros(name)?;
     let call = AllocationCall::read(split_items(arguments))?;
     let dtype = call.dtype.or_else(|| type_of_word(parameter));
-    let meant = call.value(is_zero);
+    let meant = call.alloc_text(is_zero);
     let target = line.code[..line.pieces[equals].place.start].trim();
     let declared = match target.split_once(':').map(|(name, ty)| (name, ty.trim())) {
         Some((_, ty)) if ty.contains('[') => target.to_owned(),

@@ -5,7 +5,7 @@ use super::context::LineContext;
 use super::habit::Habit;
 use super::line::{CodeLine, is_name};
 use super::tensor_call::{TensorCall, axis_number, is_list, is_slice, list_items};
-use super::tensor_reductions::{mean, reduction, softmax};
+use super::tensor_reductions::{mean_steps, reduction_steps, softmax_steps};
 use crate::hir2::ast::{ArgNode, ExprNode, FileSyntax};
 use crate::hir2::element_types::element_type;
 
@@ -22,7 +22,7 @@ impl Meant {
     }
 }
 
-/// What one kind of calls is here.
+/// The rewriting of one kind of calls; `None` for those of another form.
 type Rewriting = fn(&TensorCall<'_>, &LineContext<'_>) -> Option<Meant>;
 
 /// The kinds of calls: the words of their functions, and what they are here.
@@ -31,25 +31,25 @@ const FUNCTIONS: &[(&[&str], Rewriting)] = &[
     (&["unsqueeze", "expand_dims", "newaxis"], new_axis),
     (&["squeeze"], removed_axis),
     (&["mm", "bmm", "dot", "matmul"], matmul_call),
-    (&["add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide"], operator),
-    (&["to", "type", "astype", "cast", "float", "double", "half", "bfloat16", "long", "int"], conversion),
-    (&["clone", "contiguous", "detach", "copy"], copy),
-    (&["cat", "concat", "concatenate"], joined),
+    (&["add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide"], operator_call),
+    (&["to", "type", "astype", "cast", "float", "double", "half", "bfloat16", "long", "int"], converted_operand),
+    (&["clone", "contiguous", "detach", "copy"], copied_operand),
+    (&["cat", "concat", "concatenate"], joined_tensors),
     (&["view", "reshape", "flatten", "ravel"], other_shape),
-    (&["ones", "full", "ones_like", "full_like"], filled),
-    (&["arange"], numbers),
-    (&["square"], square),
-    (&["narrow"], part),
-    (&["masked_fill", "clamp_min", "clamp_max"], chosen),
-    (&["clamp", "clip"], clamped),
-    (&["pad"], padded),
-    (&["gather", "take_along_dim", "take_along_axis"], gathered),
-    (&["repeat", "tile"], repeated),
-    (&["index_select"], selected),
-    (&["cumsum", "cumprod"], running),
-    (&["sum", "prod", "amax", "amin", "max", "min"], reduction),
-    (&["mean"], mean),
-    (&["softmax"], softmax),
+    (&["ones", "full", "ones_like", "full_like"], filled_tensor),
+    (&["arange"], counted_numbers),
+    (&["square"], squared_operand),
+    (&["narrow"], narrowed_part),
+    (&["masked_fill", "clamp_min", "clamp_max"], chosen_elements),
+    (&["clamp", "clip"], bounded_elements),
+    (&["pad"], padded_tensor),
+    (&["gather", "take_along_dim", "take_along_axis"], gathered_elements),
+    (&["repeat", "tile"], repeated_tensor),
+    (&["index_select"], selected_slices),
+    (&["cumsum", "cumprod"], running_results),
+    (&["sum", "prod", "amax", "amin", "max", "min"], reduction_steps),
+    (&["mean"], mean_steps),
+    (&["softmax"], softmax_steps),
 ];
 
 /// Functions that are ops here too: only calls in another form are looked at.
@@ -164,7 +164,7 @@ fn matmul_call(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
 }
 
 /// `torch.add(A, B)`, `A.mul(2.0)`.
-fn operator(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
+fn operator_call(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
     let [first, second] = call.operands[..] else { return None };
     let (_, sign) = OPERATORS.iter().find(|(word, _)| *word == call.function)?;
     let statement = format!("{} = {first} {sign} {second}", call.target);
@@ -172,7 +172,7 @@ fn operator(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
 }
 
 /// `A.to(torch.float16)`, `A.half()`, `cast(A, f16)`.
-fn conversion(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
+fn converted_operand(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
     let operand = call.operand()?;
     let own = CONVERSIONS.iter().find(|(word, _)| *word == call.function).map(|(_, here)| *here);
     let ty = match own {
@@ -187,13 +187,13 @@ fn conversion(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
 }
 
 /// `A.clone()`.
-fn copy(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
+fn copied_operand(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
     let [operand] = call.operands[..] else { return None };
     is_slice(operand).then(|| Meant::one(format!("{} = Set({operand})", call.target), "a copy is written `Set`"))
 }
 
 /// `torch.cat([A, B], dim=0)`.
-fn joined(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+fn joined_tensors(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let list = call.operands.first().copied().filter(|list| is_list(list))?;
     let parts = list_items(list);
     let axis = call.argument(AXIS_KEYS, 1).unwrap_or("0");
@@ -238,7 +238,7 @@ fn other_shape(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant
 }
 
 /// `torch.ones(m, n)`, `full((m, n), 2.0)`, `ones_like(A)`.
-fn filled(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+fn filled_tensor(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let is_like = call.function.ends_with("_like");
     let is_full = call.function.starts_with("full");
     let first = call.operands.first().copied()?;
@@ -269,7 +269,7 @@ fn result_dtype(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Stri
 }
 
 /// `torch.arange(m)`.
-fn numbers(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+fn counted_numbers(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let (count, start) = match call.operands[..] {
         [count] => (count.to_owned(), "0"),
         ["0", count] => (count.to_owned(), "0"),
@@ -283,13 +283,13 @@ fn numbers(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
 }
 
 /// `square(A)`.
-fn square(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
+fn squared_operand(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
     let operand = call.operand()?;
     Some(Meant::one(format!("{} = {operand} * {operand}", call.target), "a square is a product"))
 }
 
 /// `A.narrow(0, 2, 4)`: the axis, the first index and the number of elements.
-fn part(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+fn narrowed_part(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let [operand, axis, start, length] = call.operands[..] else { return None };
     let ty = context.type_of(operand)?;
     let axis = axis_number(axis, ty.axes.len())?;
@@ -304,7 +304,7 @@ fn part(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
 }
 
 /// `A.masked_fill(M, 0.0)`, `A.clamp_min(0.0)`.
-fn chosen(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
+fn chosen_elements(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
     match (call.function, &call.operands[..]) {
         ("masked_fill", [operand, mask, value]) if is_slice(mask) => {
             let statement = format!("{} = where({mask}, {value}, {operand})", call.target);
@@ -323,7 +323,7 @@ fn chosen(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
 }
 
 /// `torch.clamp(A, min=0.0)`, `A.clamp(0.0, 1.0)`.
-fn clamped(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
+fn bounded_elements(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
     let operand = call.operand()?;
     let value = match (call.argument(&["min"], 1), call.argument(&["max"], 2)) {
         (Some(least), Some(most)) => format!("clamp({operand}, {least}, {most})"),
@@ -335,7 +335,7 @@ fn clamped(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
 }
 
 /// `F.pad(A, (0, 1))`: the widths of the last axis come first there.
-fn padded(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+fn padded_tensor(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let operand = call.operand()?;
     let ty = context.type_of(operand)?;
     let given = call.argument(&["pad"], 1).filter(|list| is_list(list)).map(list_items)?;
@@ -361,7 +361,7 @@ fn padded_extent(axis: &str, pair: &[&str]) -> String {
 }
 
 /// `torch.gather(A, 1, I)`.
-fn gathered(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
+fn gathered_elements(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
     let operand = call.operand()?;
     let axis = call.argument(AXIS_KEYS, 1).filter(|axis| axis.parse::<usize>().is_ok())?;
     let index = call.argument(&["index", "indices"], 2).filter(|index| is_slice(index))?;
@@ -371,7 +371,7 @@ fn gathered(call: &TensorCall<'_>, _: &LineContext<'_>) -> Option<Meant> {
 }
 
 /// `A.repeat(2)`, `tile(A, 2)`.
-fn repeated(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+fn repeated_tensor(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let operand = call.operand()?;
     let counts = call.list_after_operand(&["repeats", "reps", "sizes"]);
     let ty = context.type_of(operand)?;
@@ -386,7 +386,7 @@ fn repeated_extent(axis: &str, count: &str) -> String {
 }
 
 /// `index_select(A, 0, I)`.
-fn selected(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+fn selected_slices(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let operand = call.operand()?;
     let axis = call.argument(AXIS_KEYS, 1)?;
     let index = call.argument(&["index"], 2).filter(|index| is_slice(index))?;
@@ -406,7 +406,7 @@ fn selected(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
 }
 
 /// `cumsum(A, dim=0)`.
-fn running(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+fn running_results(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let operand = call.operand()?;
     let axis = match context.type_of(operand) {
         Some(ty) => call.axis(AXIS_KEYS, 1, ty.axes.len())?.to_string(),

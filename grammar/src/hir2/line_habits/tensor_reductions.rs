@@ -43,7 +43,7 @@ impl<'a> Reduced<'a> {
     }
 
     /// The statement for a name, with the type of its result.
-    fn statement(&self, name: &str, function: &str) -> Option<String> {
+    fn reduction_text(&self, name: &str, function: &str) -> Option<String> {
         let (_, op, init) = REDUCTIONS.iter().find(|(word, ..)| *word == function)?;
         let axes = self.ty.axes.iter().zip(&self.along).map(|(axis, along)| match along {
             true => format!("r.{}", axis.rsplit(':').next().unwrap_or(axis)),
@@ -75,14 +75,14 @@ fn own_name<'a>(call: &TensorCall<'a>, context: &LineContext<'_>) -> Option<&'a 
 }
 
 /// `S = A.sum(dim=1)`, `S = torch.max(A, 0)`.
-pub(super) fn reduction(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+pub(super) fn reduction_steps(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let reduced = Reduced::read(call, context)?;
     let message = "reductions are an op, and the reduced axes are marked in the type of the result";
     if let Some(name) = own_name(call, context).filter(|_| !reduced.is_kept) {
-        return Some(Meant { above: Vec::new(), statement: reduced.statement(name, call.function)?, message });
+        return Some(Meant { above: Vec::new(), statement: reduced.reduction_text(name, call.function)?, message });
     }
     let name = context.unused_name(call.target);
-    let above = vec![reduced.statement(&name, call.function)?];
+    let above = vec![reduced.reduction_text(&name, call.function)?];
     let statement = match reduced.is_kept {
         true => format!("{} = broadcast({name}, flags=[{}])", call.target, reduced.flags()),
         false => format!("{} = Set({name})", call.target),
@@ -91,10 +91,10 @@ pub(super) fn reduction(call: &TensorCall<'_>, context: &LineContext<'_>) -> Opt
 }
 
 /// `M = A.mean(0)`.
-pub(super) fn mean(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+pub(super) fn mean_steps(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let reduced = Reduced::read(call, context).filter(|reduced| !reduced.is_kept)?;
     let name = context.unused_name(call.target);
-    let above = vec![reduced.statement(&name, call.function)?];
+    let above = vec![reduced.reduction_text(&name, call.function)?];
     let target = match call.target.split_once(':') {
         Some((name, _)) => name,
         None => call.target,
@@ -104,18 +104,18 @@ pub(super) fn mean(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<M
 }
 
 /// `P = softmax(S, dim=-1)`.
-pub(super) fn softmax(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
+pub(super) fn softmax_steps(call: &TensorCall<'_>, context: &LineContext<'_>) -> Option<Meant> {
     let reduced = Reduced::read(call, context).filter(|reduced| reduced.along.contains(&false))?;
     let names = context.unused_names(call.target, 6);
     let [top, top_back, shifted, powers, sum, sum_back] = names.as_slice() else { return None };
     let of_powers = Reduced { operand: powers, ty: reduced.ty.clone(), along: reduced.along.clone(), is_kept: false };
     let flags = reduced.flags();
     let above = vec![
-        reduced.statement(top, "max")?,
+        reduced.reduction_text(top, "max")?,
         format!("{top_back} = broadcast({top}, flags=[{flags}])"),
         format!("{shifted} = {} - {top_back}", reduced.operand),
         format!("{powers} = exp({shifted})"),
-        of_powers.statement(sum, "sum")?,
+        of_powers.reduction_text(sum, "sum")?,
         format!("{sum_back} = broadcast({sum}, flags=[{flags}])"),
     ];
     let statement = format!("{} = {powers} / {sum_back}", call.target);
