@@ -57,6 +57,41 @@ const OPS: &[&str] = &[
     "squeeze", "matmul", "cat", "view", "reshape", "full", "repeat", "permute", "max", "min", "clamp", "pad", "gather",
 ];
 
+/// Names that an op of another crate may have: only calls with a module, methods, and lines with errors are looked at.
+const POSSIBLE_OPS: &[&str] = &[
+    "t",
+    "dot",
+    "add",
+    "sub",
+    "subtract",
+    "mul",
+    "multiply",
+    "div",
+    "divide",
+    "true_divide",
+    "copy",
+    "flatten",
+    "ravel",
+    "square",
+    "narrow",
+    "masked_fill",
+    "clamp_min",
+    "clamp_max",
+    "clip",
+    "tile",
+    "index_select",
+    "take_along_dim",
+    "take_along_axis",
+    "cumsum",
+    "cumprod",
+    "sum",
+    "prod",
+    "amax",
+    "amin",
+    "mean",
+    "softmax",
+];
+
 /// Types whose names are functions there.
 const CONVERSIONS: &[(&str, &str)] =
     &[("float", "f32"), ("double", "f64"), ("half", "f16"), ("bfloat16", "bf16"), ("long", "i64"), ("int", "i32")];
@@ -93,7 +128,8 @@ pub(super) fn is_function_name(name: &str) -> bool {
 
 /// True for a call that is one of these, although the parser reads it.
 pub(super) fn is_tensor_function(file: &FileSyntax, name: &str, args: &[ArgNode]) -> bool {
-    if !is_function_name(name) {
+    let is_plain = !name.contains('.');
+    if !is_function_name(name) || is_plain && POSSIBLE_OPS.contains(&name) {
         return false;
     }
     let has_list = args.iter().any(|arg| matches!(file.expr(arg.value), ExprNode::List(_)));
