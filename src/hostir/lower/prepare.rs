@@ -19,6 +19,7 @@ use crate::plan::{
     shard_place,
 };
 use rayon::prelude::*;
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -376,22 +377,20 @@ pub fn sized_axes(program: &Program, env: &ExtentEnv, axes: &AxesTable, tensor: 
 }
 
 /// Returns true if the program has a resharding op that is not a Communication; fails if it also has
-/// communications or loops.
+/// communications or loops. A view of the shards of all devices is the whole tensor.
 fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     let mut resharding: Option<OpId> = None;
     let mut lowered: Option<OpId> = None;
-    // At host level HirAliasSelect was also called `select`: on a device axis it then takes the rank's own shard, as in
-    // programs with loops and communications. A view of all shards is the whole tensor.
-    let mut select: Option<OpId> = None;
+    let (mut selects_slice, mut shows_others) = (false, false);
     program.walk(program.body(), &mut |id| {
         let kind = program.op(id).kind;
         match kind.effect() {
-            OpEffect::Alias if kind.is_mathematics() && select.is_none() && needs_resharding(program, id) => {
-                select = Some(id);
-            }
-            OpEffect::Alias if select.is_none() && shows_other_devices(program, id) => select = Some(id),
-            OpEffect::Alias if resharding.is_none() && needs_slice_resharding(program, id) => {
-                resharding = Some(id);
+            OpEffect::Alias => {
+                selects_slice |= kind.is_mathematics() && needs_resharding(program, id);
+                shows_others |= shows_other_devices(program, id);
+                if resharding.is_none() && needs_slice_resharding(program, id) {
+                    resharding = Some(id);
+                }
             }
             OpEffect::Communicate(_) | OpEffect::Control(_) => lowered = lowered.or(Some(id)),
             OpEffect::Pure | OpEffect::Opaque if resharding.is_none() && needs_resharding(program, id) => {
@@ -409,9 +408,25 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     }
     match (resharding, lowered) {
         (Some(op), Some(other)) => Err(half_lowered_error(program, op, other)),
-        (None, None) => Ok(select.is_some()),
+        (None, None) => Ok(shows_others || (selects_slice && !has_own_memory(program))),
         (resharding, _) => Ok(resharding.is_some()),
     }
+}
+
+/// Returns true if the program allocates memory or writes a view, as plain math does not. At host level HirAliasSelect
+/// was also called `select`: on a device axis it takes the rank's own shard in programs with loops, communications or
+/// such memory. Elsewhere `select` takes a slice of the whole tensor.
+fn has_own_memory(program: &Program) -> bool {
+    let (mut views, mut found) = (FxHashSet::default(), false);
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        match op.kind.effect() {
+            OpEffect::Alias => views.extend(op.output_tensors()),
+            OpEffect::Allocate => found = true,
+            _ => found |= op.output_tensors().any(|tensor| views.contains(&tensor)),
+        }
+    });
+    found
 }
 
 /// Returns true if an op needs data of other devices, as in [`is_resharding`](crate::analysis::is_resharding), except
