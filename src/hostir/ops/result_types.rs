@@ -119,12 +119,22 @@ pub struct MissingType {
     pub code: &'static str,
     /// The finding, if it is not that a type is missing.
     pub message: Option<Message>,
-    /// The repair.
+    /// The type to write, if it is known.
+    pub proposed: Option<ProposedType>,
+    /// The repair in words.
     pub note: Message,
 }
 
+/// A type that a text may lack.
+pub struct ProposedType {
+    /// The type: `f32[m, r.k]`.
+    pub text: Message,
+    /// True if the op has no other.
+    pub is_only: bool,
+}
+
 /// Explains why an op's result of this name has no type; `None` if nothing more is known than that its op needs one.
-pub fn explain_missing_type(program: &Program, op: &Op, name: &str) -> Option<MissingType> {
+pub fn explain_missing_type(program: &Program, op: &Op) -> Option<MissingType> {
     let operand = op.input_tensors().next().filter(|tensor| is_plain(program, *tensor))?;
     let stored = stored_domains(program, operand);
     if let Some(AttrValue::Bools(flags)) = op.attr(AttrKey::Flags) {
@@ -132,22 +142,20 @@ pub fn explain_missing_type(program: &Program, op: &Op, name: &str) -> Option<Mi
     }
     if let Some(axes) = sliced_axes(program, op).or_else(|| joined_axes(program, op)) {
         let dtype = quoted_type(program.tensor(operand).dtype);
-        let note = message!("write `{}: {}[{}] = ..`", name, dtype, axes.join(", "));
-        return Some(MissingType { code: codes::NO_TYPE, message: None, note });
+        let text = message!("{}[{}]", dtype, axes.join(", "));
+        let proposed = Some(ProposedType { text, is_only: true });
+        return Some(MissingType { code: codes::NO_TYPE, message: None, proposed, note: Message::default() });
     }
     op.attr(AttrKey::ReduceOp)?;
     let dtype = quoted_type(program.tensor(operand).dtype);
     let reduced = stored.len().checked_sub(1)?;
     let axes = axis_list(program, &stored, &[reduced]);
     let note = message!(
-        "write `{}: {}[{}] = ..`, which reduces the last axis: the type has all axes of {}, and `r.` at those that are \
-         reduced",
-        name,
-        dtype,
-        axes,
+        "the type has all axes of {}, and `r.` at those that are reduced, as here at the last axis",
         program.quoted_tensor(operand)
     );
-    Some(MissingType { code: codes::NO_TYPE, message: None, note })
+    let proposed = Some(ProposedType { text: message!("{}[{}]", dtype, axes), is_only: false });
+    Some(MissingType { code: codes::NO_TYPE, message: None, proposed, note })
 }
 
 /// The extents of the result of a `slice` whose steps are 1: the length of each range.
@@ -215,7 +223,7 @@ fn wrong_flags(program: &Program, op: &Op, operand: TensorId, flags: &[bool], ra
         true => message!("write a flag for each axis of the result: `false` is one of {}, `true` a new one", tensor),
         false => message!("write a flag for each axis of {}: `true` drops one of extent 1, `false` keeps it", tensor),
     };
-    Some(MissingType { code: codes::FLAGS, message: Some(message), note })
+    Some(MissingType { code: codes::FLAGS, message: Some(message), proposed: None, note })
 }
 
 /// The type of the first operand without reductions: the rule of ops that keep all axes.

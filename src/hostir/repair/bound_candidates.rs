@@ -9,6 +9,9 @@ use crate::ir::{ExprId, OffsetExpr, Symbol, Value, branch_condition, enclosing_o
 /// The steps from a start to its Wait that are tried, the likeliest first.
 const LAGS: &[i64] = &[1, 0, 2];
 
+/// The last steps, from 0, that have nothing to wait for.
+const FIRST_STEPS: [i64; 2] = [0, 1];
+
 /// Candidates for a Wait that comes too often: its loop ends earlier, it has a condition, or there is one start more.
 pub(super) fn bound_waits(outline: &Outline<'_>, wait: usize, posts: &[usize]) -> Vec<Candidate> {
     let mut found = Vec::new();
@@ -55,23 +58,7 @@ impl BoundedPost {
 
     /// The Wait only where the index is below an end.
     fn guard_wait(&self, outline: &Outline<'_>, wait: usize, end: &str) -> Option<Candidate> {
-        let below = format!("( {} < {end} )", outline.program.name(self.index));
-        let guard = outline.guarded(wait);
-        let around = enclosing_ops(outline.program, outline.statements[wait].op);
-        let own = around.first().filter(|around| outline.statements[guard].op == around.op && guard != wait);
-        if let Some(condition) = own.and_then(|around| branch_condition(outline.program, *around)) {
-            let old = expr_text(outline.program, condition);
-            let new = format!("( {old} && {below} )");
-            if old.contains(&below) {
-                return None;
-            }
-            return TextChange::new(outline).with_changed(guard, &old, &new)?.into_candidate();
-        }
-        let indentation = outline.place_indentation(Place::Before(wait))?;
-        let text = outline.statement_text(wait).trim_end();
-        let lines = format!("{indentation}IF Manual {below}:\n{indentation}  {text}\n");
-        let change = TextChange::new(outline).with_replaced(wait, lines, Place::After(wait))?;
-        change.described("write", format!("`IF Manual {below}` around `{text}`")).into_candidate()
+        guarded_wait(outline, wait, &format!("( {} < {end} )", outline.program.name(self.index)))
     }
 
     /// One start more, if nothing else is in the condition.
@@ -84,6 +71,36 @@ impl BoundedPost {
         }
         TextChange::new(outline).with_changed(self.branch, &old, &new)?.into_candidate()
     }
+}
+
+/// Candidates for a Wait that stands in a loop before the start of its communication: there is nothing to wait for in the
+/// first steps.
+pub(super) fn wait_in_later_steps(outline: &Outline<'_>, wait: usize, posts: &[usize]) -> Vec<Candidate> {
+    let later = posts.iter().filter(|&&post| post > wait);
+    let indices = later.filter_map(|&post| outline.loop_index(*outline.common_loops(post, wait).first()?));
+    let conditions = indices.flat_map(|index| FIRST_STEPS.map(|last| format!("( {index} > {last} )")));
+    let found = conditions.filter_map(|condition| guarded_wait(outline, wait, &condition));
+    found.map(|candidate| candidate.with_idea(CandidateIdea::Guess)).collect()
+}
+
+/// The Wait under a condition, which is added to the one that it has.
+fn guarded_wait(outline: &Outline<'_>, wait: usize, condition: &str) -> Option<Candidate> {
+    let guard = outline.guarded(wait);
+    let around = enclosing_ops(outline.program, outline.statements[wait].op);
+    let own = around.first().filter(|around| outline.statements[guard].op == around.op && guard != wait);
+    if let Some(old) = own.and_then(|around| branch_condition(outline.program, *around)) {
+        let old = expr_text(outline.program, old);
+        let new = format!("( {old} && {condition} )");
+        if old.contains(condition) {
+            return None;
+        }
+        return TextChange::new(outline).with_changed(guard, &old, &new)?.into_candidate();
+    }
+    let indentation = outline.place_indentation(Place::Before(wait))?;
+    let text = outline.statement_text(wait).trim_end();
+    let lines = format!("{indentation}IF Manual {condition}:\n{indentation}  {text}\n");
+    let change = TextChange::new(outline).with_replaced(wait, lines, Place::After(wait))?;
+    change.described("write", format!("`IF Manual {condition}` around `{text}`")).into_candidate()
 }
 
 /// The Wait in a branch like the one in which the communication is started: some ranks start none.

@@ -238,6 +238,9 @@ fn ranked_slips(text: &str, diag: &Diag, table: &SymbolTable) -> Vec<(u32, Slip)
             let mut slips = context.line_slips(line, start);
             slips.extend(context.added_parts(line, start));
             slips.extend(missing.and_then(|name| context.named_result(line, start, name)));
+            if distance == 0 {
+                slips.extend(context.missing_memory(start, named_text(text, diag)));
+            }
             if distance == 0 && OF_OPERANDS.contains(&diag.code) {
                 slips.extend(context.prepared_operands(line, start));
             }
@@ -266,9 +269,13 @@ fn is_program_head(line: &str) -> bool {
 
 /// The name that nothing declares.
 fn missing_name<'t>(text: &'t str, diag: &Diag) -> Option<&'t str> {
-    let place = diag.primary.as_ref()?.span;
     let is_missing = [codes::UNKNOWN_SCALAR, codes::UNDEFINED_TENSOR].contains(&diag.code);
-    text.get(place.as_usize_range()).filter(|_| is_missing)
+    is_missing.then(|| named_text(text, diag)).filter(|name| !name.is_empty())
+}
+
+/// The text at the place of an error.
+fn named_text<'t>(text: &'t str, diag: &Diag) -> &'t str {
+    diag.primary.as_ref().and_then(|label| text.get(label.span.as_usize_range())).unwrap_or_default()
 }
 
 /// The proposals of an error itself; a loop that ends earlier only leaves work out.

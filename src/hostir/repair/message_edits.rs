@@ -209,7 +209,7 @@ fn part_changes(text: &str, code: &str, start: usize, operand: Range<usize>) -> 
 }
 
 /// The extent of the first axis of a tensor's declaration.
-fn axis_extent(text: &str, name: &str) -> Option<String> {
+pub(super) fn axis_extent(text: &str, name: &str) -> Option<String> {
     let declared = format!("{name}: ");
     let at = text
         .match_indices(&declared)
@@ -219,6 +219,44 @@ fn axis_extent(text: &str, name: &str) -> Option<String> {
     let first = axes.split([',', ']']).next()?.trim();
     let extent = first.rsplit(':').next()?;
     is_word(extent).then(|| extent.to_owned())
+}
+
+/// Two messages on lines one after the other as a group: `wait { send(..); recv(..) }`, in the branch that both have.
+/// The span is that of both lines, without their indentation.
+pub(super) fn joined_messages(text: &str, start: usize) -> Option<(Range<usize>, String)> {
+    let mut lines = text.get(start..)?.split('\n').map(|line| line.split("//").next().unwrap_or_default().trim_end());
+    let [first, second] = [lines.next()?, lines.next()?];
+    let [one, other] = [first, second].map(PostedMessage::of_line);
+    let (one, other) = (one?, other?);
+    if one.head != other.head || one.message[..4] == other.message[..4] || one.name != other.name {
+        return None;
+    }
+    let end = start + text[start..].find('\n')? + 1 + second.len();
+    let joined = format!("{}{}{{ {}; {} }}", one.head.trim_start(), one.name, one.message, other.message);
+    Some((start + indent_width(first)..end, joined))
+}
+
+/// A statement that posts one message.
+struct PostedMessage<'t> {
+    /// The indentation and the condition.
+    head: &'t str,
+    /// `wait ` or `h = `.
+    name: &'t str,
+    message: &'t str,
+}
+
+impl<'t> PostedMessage<'t> {
+    fn of_line(code: &'t str) -> Option<Self> {
+        let at = ["send(", "recv("].iter().find_map(|word| code.find(word))?;
+        let is_one = code[at..].matches(['{', '}', ';']).next().is_none() && !code[..at].contains('{');
+        let own = indent_width(code);
+        let begin = if code[own..].starts_with("if ") { code[..at].rfind(": ")? + 2 } else { own };
+        (is_one && code.ends_with(')')).then(|| Self {
+            head: &code[..begin],
+            name: &code[begin..at],
+            message: &code[at..],
+        })
+    }
 }
 
 /// True for a line of code that has a message.

@@ -2,9 +2,10 @@
 //! rank that does not wrap around. A person writes these wrongly most; each is tried before it is proposed.
 
 use super::lines::{indent_width, outer_lines};
-use super::message_edits::{has_message, message_changes, received_changes};
+use super::message_edits::{has_message, joined_messages, message_changes, received_changes};
 use super::posts::{posts_without_name, take_name};
 use super::slips::PartChange;
+use super::slot_edits::{slot_changes, team_changes};
 use crate::diag::{Applicability, Diag, Fix, Span, codes};
 
 /// Errors that such a change may repair.
@@ -18,10 +19,21 @@ const NEAR: &[&str] = &[
     codes::TEAM,
     codes::UNKNOWN_HANDLE,
     codes::RACE,
+    codes::SHAPES,
+    codes::DUPLICATE_NUMBER,
 ];
+
+/// Errors that an index without its slot may cause.
+const OF_SLOTS: &[&str] = &[codes::OUT_OF_RANGE, codes::RACE, codes::UNINITIALISED];
+
+/// Errors that a collective among too many ranks may cause.
+const OF_TEAMS: &[&str] = &[codes::SHAPES, codes::DEADLOCK, codes::DISAGREEMENT, codes::TEAM];
 
 /// The maximum number of communications that may have the name of a `wait`.
 const MOST_POSTS: usize = 4;
+
+/// The maximum number of conditions that are tried.
+const MOST_GUARDS: usize = 8;
 
 /// The maximum number of changes for one error.
 const MOST_EDITS: usize = 96;
@@ -126,14 +138,37 @@ fn branches_of_messages(text: &str) -> Vec<usize> {
 fn line_edits(text: &str, start: usize, code: &str) -> Vec<Fix> {
     let line = text[start..].lines().next().unwrap_or_default();
     let statement = line.split("//").next().unwrap_or_default();
-    if code == codes::RACE {
-        return fixes_of(statement, start, received_changes(text, statement, start));
+    let mut changes = Vec::new();
+    if OF_SLOTS.contains(&code) {
+        changes.extend(slot_changes(text, statement));
     }
-    let of_messages = OF_MESSAGES.contains(&code) && has_message(statement);
-    let mut found =
-        if of_messages { fixes_of(statement, start, message_changes(text, statement, start)) } else { Vec::new() };
+    if OF_TEAMS.contains(&code) {
+        changes.extend(team_changes(text, statement));
+    }
+    if code == codes::OUT_OF_RANGE {
+        changes.extend(guard_changes(text, statement, start));
+    }
+    if code == codes::RACE {
+        changes.extend(received_changes(text, statement, start));
+        return fixes_of(statement, start, changes);
+    }
+    let mut found = Vec::new();
+    if code == codes::DUPLICATE_NUMBER {
+        return joined_messages(text, start).map(joined_fix).into_iter().collect();
+    }
+    if OF_MESSAGES.contains(&code) && has_message(statement) {
+        found.extend(joined_messages(text, start).map(joined_fix));
+        changes.extend(message_changes(text, statement, start));
+    }
+    found.extend(fixes_of(statement, start, changes));
     found.extend(changes_by_one(text, statement, start));
     found
+}
+
+/// The edit that posts two messages as a group.
+fn joined_fix((place, joined): (std::ops::Range<usize>, String)) -> Fix {
+    let fix = Fix::replacement(format!("write `{joined}`"), Span::new(place.start, place.end), joined);
+    Fix { applicability: Applicability::MaybeIncorrect, ..fix }
 }
 
 /// The changes by one in a line.
@@ -147,6 +182,24 @@ fn changes_by_one(text: &str, code: &str, start: usize) -> Vec<Fix> {
     changed.extend(index_changes(code));
     changed.extend(condition_changes(code));
     fixes_of(code, start, changed.into_iter().map(|(part, new)| PartChange::new(part, new, 0)).collect())
+}
+
+/// A statement without a condition under those of other lines, and after the first step of the loops around it.
+fn guard_changes(text: &str, code: &str, start: usize) -> Vec<PartChange> {
+    let own = indent_width(code);
+    if own == 0 || ["if ", "for ", "else", "stream "].iter().any(|word| code[own..].starts_with(word)) {
+        return Vec::new();
+    }
+    let heads = outer_lines(text, start).into_iter().map(|line| text[line..].trim_start());
+    let indices = heads.filter_map(|head| head.strip_prefix("for ")?.split_once(" in ")).map(|(index, _)| index);
+    let mut guards: Vec<String> = indices.map(|index| format!("if {index} > 0: ")).collect();
+    for line in text.lines() {
+        let head = line.trim_start().strip_prefix("if ").and_then(|rest| rest.split_once(": "));
+        guards.extend(head.map(|(condition, _)| format!("if {condition}: ")));
+    }
+    let mut seen = rustc_hash::FxHashSet::default();
+    guards.retain(|guard| seen.insert(guard.clone()));
+    guards.into_iter().take(MOST_GUARDS).map(|guard| PartChange::new(own..own, guard, 0)).collect()
 }
 
 /// The changes of a line as fixes, which say the line to write.

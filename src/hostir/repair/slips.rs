@@ -3,6 +3,7 @@
 
 use super::lines::indent_width;
 use super::statement_slips::{communicated, is_collective_call, other_accesses, whole_changes};
+use super::missing_parts::{missing_operands, missing_permutations, missing_types};
 use super::type_slips::{AxisWords, type_slips};
 use super::usage::word_places;
 use crate::diag::{Applicability, Diag, Fix, Span, TextEdit, codes};
@@ -10,7 +11,7 @@ use crate::symbols::{SymbolKind, SymbolTable};
 use std::ops::Range;
 
 /// Words between the two sides of an operation that are exchanged.
-const BETWEEN: &[&str] = &[" - ", " / ", " <= ", " < ", " -> "];
+const BETWEEN: &[&str] = &[" - ", " / ", " <= ", " < "];
 
 /// Statements whose operands are left as they are.
 const FIXED: &[&str] = &["free ", "launch ", "share ", "alias "];
@@ -99,6 +100,14 @@ impl<'t> SlipContext<'t> {
             true => OF_COLLECTIVES.contains(&self.code) && !self.has_lost_parts(&change.text, start),
             false => true,
         });
+        match self.code {
+            codes::NO_TYPE => {
+                found.extend(missing_types(self.text, code));
+                found.extend(missing_permutations(code));
+            }
+            codes::MISSING_ARGUMENT => found.extend(missing_operands(code, &self.unnamed_tensors(start))),
+            _ => {}
+        }
         found.extend(list_changes(code));
         found.extend(side_changes(code));
         found.extend(operand_orders(code));
@@ -223,6 +232,13 @@ impl<'t> SlipContext<'t> {
             }
         }
         found
+    }
+
+    /// The tensors that are declared before a byte and named nowhere else.
+    fn unnamed_tensors(&self, start: usize) -> Vec<&'t str> {
+        let tensors = self.table.symbols().iter().filter(|symbol| symbol.kind == SymbolKind::Tensor);
+        let before = tensors.filter(|symbol| (symbol.declaration.start as usize) < start && symbol.places.len() == 1);
+        before.map(|symbol| symbol.name.as_str()).collect()
     }
 
     /// The local tensors that no statement reads.
@@ -466,7 +482,11 @@ fn list_changes(code: &str) -> Vec<PartChange> {
 
 /// The two sides of an operator exchanged.
 fn side_changes(code: &str) -> Vec<PartChange> {
-    let mut found = Vec::new();
+    let sides = communicated(code).map(|[left, right]| {
+        let exchanged = format!("{} -> {}", &code[right.clone()], &code[left.clone()]);
+        PartChange::new(left.start..right.end, exchanged, 1)
+    });
+    let mut found: Vec<PartChange> = sides.into_iter().collect();
     for between in BETWEEN {
         let Some(at) = code.find(between) else { continue };
         let begin = code[..at].rfind([' ', '(']).map_or(0, |before| before + 1);

@@ -154,6 +154,14 @@ impl AxisWords {
             add_word(&mut self.sharded, count);
             self.rank_count.get_or_insert_with(|| count.to_owned());
         }
+        // A list of lists has the axes `x`, which is the innermost, `y` and `z`.
+        let depth = value.trim().bytes().take_while(|byte| *byte == b'[').count();
+        if depth > 1 {
+            for letter in ["x", "y", "z"].into_iter().take(depth) {
+                add_word(&mut self.team_axes, &format!("{name}.{letter}"));
+            }
+            return;
+        }
         let grid = value.trim().strip_prefix('[').and_then(|value| value.split(']').next());
         for axis in grid.into_iter().flat_map(|axes| axes.split(", ")) {
             let letter = axis.split(':').next().unwrap_or_default();
@@ -195,6 +203,20 @@ fn written_types(code: &str) -> Vec<WrittenPlace> {
         if name < at && is_type && !code[open + 1..close].is_empty() {
             let axes = comma_parts(code, open + 1..close);
             found.push(WrittenPlace { name: name..at, element: begin..open, axes, end: close + 1 });
+        }
+    }
+    found
+}
+
+/// The types that a text declares, without reductions.
+pub(super) fn declared_types(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let code = line.split("//").next().unwrap_or_default();
+        for ty in written_types(code).iter().map(|place| &code[place.element.start..place.end]) {
+            if !ty.contains("r.") && !found.contains(&ty) {
+                found.push(ty);
+            }
         }
     }
     found

@@ -1,6 +1,6 @@
 //! Candidates about communications and their Waits.
 
-use super::bound_candidates::{bound_waits, wait_on_starting_ranks};
+use super::bound_candidates::{bound_waits, wait_in_later_steps, wait_on_starting_ranks};
 use super::memory_candidates::delete_waste;
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
@@ -153,7 +153,8 @@ fn wait_for_group(outline: &Outline<'_>, end: usize) -> Vec<Candidate> {
 /// Candidates for a Wait without a start, or a start before the last Wait.
 pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize]) -> Vec<Candidate> {
     if outline.kind(primary).is_wait() {
-        let mut found = bound_waits(outline, primary, others);
+        let mut found = wait_in_later_steps(outline, primary, others);
+        found.extend(bound_waits(outline, primary, others));
         let guarded = others.iter().filter_map(|&post| wait_on_starting_ranks(outline, primary, post));
         match others.iter().any(|&post| is_in_other_branch(outline, post, primary)) {
             true => {

@@ -3,6 +3,7 @@
 use super::handles::{HandleRef, report_no_element};
 use super::program::ProgramReader;
 use super::report;
+use super::report_calls;
 use super::word_table::PostWord;
 use crate::diag::{Diag, Message, PartKind, codes, message};
 use crate::hir2::defaults::keyword;
@@ -242,6 +243,13 @@ impl<'a> ProgramReader<'a> {
         Some(TransferSides { output: output?, input: input?, keyed })
     }
 
+    /// The place of the word of a communication, whose argument has this place.
+    fn word_before(&self, word: &str, argument: Span) -> Option<Span> {
+        let before = self.source.get(..argument.start as usize)?;
+        let at = before.rfind(&format!("{word}("))?;
+        Some(Span::new(at, at + word.len()))
+    }
+
     fn read_keys(&mut self, args: &[ArgNode], known: &[&str], word: &str) -> Option<PostKeys> {
         let mut found = PostKeys::default();
         for arg in args {
@@ -249,7 +257,7 @@ impl<'a> ProgramReader<'a> {
             let key = KEYS.iter().find(|(name, _)| *name == text && known.contains(name)).map(|(_, key)| *key);
             let Some(key) = key else {
                 let span = arg.key.map_or(arg.span, |key| key.span);
-                report::report_post_key(word, text, known, span, self.diags);
+                report_calls::report_post_key((word, self.word_before(word, span)), text, known, span, self.diags);
                 return None;
             };
             if matches!(key, AttrKey::Over | AttrKey::Comm) {

@@ -131,6 +131,10 @@ impl ProgramReader<'_> {
         if self.report_called_value(text, list.is_empty(), span) {
             return None;
         }
+        if let Some(slice) = self.called_slice(name.name, span) {
+            report::report_called_tensor(text, slice, span, self.diags);
+            return None;
+        }
         let values: Vec<Option<ExprId>> = list.iter().map(|arg| self.scalar(arg.value)).collect();
         let values: SmallVec<[ExprId; 3]> = values.into_iter().collect::<Option<_>>()?;
         if let ("wrap", [value, count]) = (text, values.as_slice()) {
@@ -321,8 +325,13 @@ impl ProgramReader<'_> {
     /// The slice `G[i]` for a tensor that is called like a function, `G(i)`.
     pub(super) fn slice_spelling(&self, id: ast::ExprId) -> Option<String> {
         let ExprNode::Call(name, _) = *self.file.expr(id) else { return None };
-        let meaning = self.tables.scope.get(name.name)?.meaning;
-        let text = self.source.get(self.file.expr_span(id).as_usize_range())?;
+        self.called_slice(name.name, self.file.expr_span(id))
+    }
+
+    /// `G[i]` for a call `G(i)` of a tensor.
+    fn called_slice(&self, name: ast::Symbol, span: Span) -> Option<String> {
+        let meaning = self.tables.scope.get(name)?.meaning;
+        let text = self.source.get(span.as_usize_range())?;
         let (tensor, index) = text.strip_suffix(')')?.split_once('(')?;
         matches!(meaning, Meaning::Tensor(_)).then(|| format!("{tensor}[{index}]"))
     }

@@ -1,6 +1,6 @@
 //! Errors of the reader.
 
-use super::foreign::{allocation_of, foreign_post_key, method_of, new_names_of, transpose_of, typed_allocation_of};
+use super::foreign::{allocation_of, method_of, new_names_of, transpose_of, typed_allocation_of};
 use crate::axes::{list_axes, logical_axes};
 use crate::diag::{
     Applicability, Diag, DiagLabel, Diags, Fix, Message, PartKind, TextEdit, codes, count_text, message,
@@ -123,7 +123,7 @@ fn sorted_letters(word: &str) -> Vec<u8> {
     letters
 }
 
-fn list_words(words: &[&str]) -> Message {
+pub(super) fn list_words(words: &[&str]) -> Message {
     let quoted: Vec<Message> = words.iter().map(|word| PartKind::Word.quote(*word).in_backquotes().into()).collect();
     Message::join(&quoted, ", ")
 }
@@ -157,8 +157,23 @@ pub(super) fn report_order(rank: usize, span: Span, diags: &mut Diags) {
 
 /// Reports that a tensor is needed; `slice` is the right spelling of a tensor that is called, `G(i)`.
 pub(super) fn report_needed_tensor(slice: Option<String>, span: Span, diags: &mut Diags) {
-    let note = slice.map_or_else(Message::default, |slice| message!("write a slice as `{}`", slice));
-    push(diags, codes::WRONG_KIND, span, "a tensor is needed here", note);
+    let diag = Diag::error(codes::WRONG_KIND, span, "a tensor is needed here");
+    diags.push(match slice {
+        Some(slice) => with_slice(diag, slice, span),
+        None => diag,
+    });
+}
+
+/// Reports a tensor that is called in the place of a value.
+pub(super) fn report_called_tensor(text: &str, slice: String, span: Span, diags: &mut Diags) {
+    let message = message!("`{}` is a tensor, and no function", PartKind::Tensor.quote(text));
+    diags.push(with_slice(Diag::error(codes::WRONG_KIND, span, message), slice, span));
+}
+
+/// A diagnostic about a tensor that is called, with its slice.
+fn with_slice(diag: Diag, slice: String, span: Span) -> Diag {
+    let fix = Fix::replacement(message!("write `{}`", &slice), span, slice);
+    diag.with_fix(Fix { applicability: Applicability::Untried, ..fix })
 }
 
 /// Reports a list in the place of a tensor, `[A, B]`.
@@ -375,11 +390,11 @@ pub(super) fn report_other_type(text: &str, span: Span, first: Span, diags: &mut
 }
 
 pub(super) fn report_target(slice: Option<String>, span: Span, diags: &mut Diags) {
-    let note = match slice {
-        Some(slice) => message!("write a slice as `{}`", slice),
-        None => "the left side is a name, or a slice `C[i]`".into(),
-    };
-    push(diags, codes::WRONG_KIND, span, "this cannot be assigned to", note);
+    let diag = Diag::error(codes::WRONG_KIND, span, "this cannot be assigned to");
+    diags.push(match slice {
+        Some(slice) => with_slice(diag, slice, span),
+        None => diag.with_note("the left side is a name, or a slice `C[i]`"),
+    });
 }
 
 /// Reports a slice on the left side of a statement that only names its result.
@@ -556,36 +571,6 @@ pub(super) fn report_collective_result(word: &str, note: Message, span: Span, di
         message!("`{}` has its result inside of its brackets", PartKind::Op.quote(word)),
         note,
     );
-}
-
-pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
-    if found.is_empty() {
-        let message = message!("`{}` takes no further operand", PartKind::Op.quote(word));
-        let note = match word {
-            "send" => "the rank that receives is given by name: `send(A, to=p)`".into(),
-            "recv" => "the rank that sends is given by name: `recv(A, from=p)`".into(),
-            _ => message!("its arguments are {}", list_words(known)),
-        };
-        push(diags, codes::EXTRA_OPERAND, span, message, note);
-        return;
-    }
-    let hint = match found {
-        "src" | "dst" | "source" | "dest" if known.contains(&"root") => Some("root"),
-        "peer" | "dst" | "dest" => Some("to"),
-        "src" | "source" => Some("from"),
-        "backend" => Some("via"),
-        "red_op" | "reduce" => Some("op"),
-        _ => None,
-    };
-    let root = matches!(found, "peer" | "dst" | "dest" | "src" | "source").then_some("root");
-    let message = message!("`{}` has no argument `{}`", PartKind::Op.quote(word), PartKind::Word.quote(found));
-    let diag = Diag::error(codes::UNKNOWN_WORD, span, message);
-    let note = foreign_post_key(word, found);
-    match (hint.into_iter().chain(root).find(|hint| known.contains(hint)), note) {
-        (Some(hint), _) => diags.push(diag.with_meant_word(span, hint)),
-        (None, Some(note)) => diags.push(diag.with_note(note)),
-        (None, None) => report_argument_word(word, found, known, span, diags),
-    }
 }
 
 pub(super) fn report_member(span: Span, diags: &mut Diags) {

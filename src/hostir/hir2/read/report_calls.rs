@@ -1,10 +1,12 @@
 //! Errors about the operands, arguments, results and types of calls. Each ends in the text to write.
 
-use super::report::{push, report_argument_word};
-use crate::diag::{Diag, Diags, Message, PartKind, codes, count_text, message};
+use super::foreign::foreign_post_key;
+use super::report::{list_words, push, report_argument_word};
+use crate::diag::{Applicability, Diag, Diags, Fix, Message, Notation, PartKind, codes, count_text, message};
 use crate::hir2::defaults::{describe_kind, is_host_select, is_positional, keyword};
 use crate::hir2::forms::statement_forms;
 use crate::ir::{OpKind, OpLayout, OwnForm};
+use crate::ops::result_types::ProposedType;
 use crate::ops::{ArgSpec, Infer, OpRegistry};
 use hostir_grammar::Span;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, FileSyntax};
@@ -188,4 +190,79 @@ pub(super) fn report_kernel_counts(
         found[1]
     );
     push(diags, codes::WRONG_RESULTS, span, message, message!("the kernel is `{}`", head));
+}
+
+/// Reports an unknown argument of a communication, whose word has this place.
+pub(super) fn report_post_key(
+    (word, place): (&str, Option<Span>),
+    found: &str,
+    known: &[&str],
+    span: Span,
+    diags: &mut Diags,
+) {
+    if found.is_empty() {
+        let message = message!("`{}` takes no further operand", PartKind::Op.quote(word));
+        let note = match word {
+            "send" => "the rank that receives is given by name: `send(A, to=p)`".into(),
+            "recv" => "the rank that sends is given by name: `recv(A, from=p)`".into(),
+            _ => message!("its arguments are {}", list_words(known)),
+        };
+        push(diags, codes::EXTRA_OPERAND, span, message, note);
+        return;
+    }
+    let hint = match found {
+        "src" | "dst" | "source" | "dest" if known.contains(&"root") => Some("root"),
+        "peer" | "dst" | "dest" => Some("to"),
+        "src" | "source" => Some("from"),
+        "backend" => Some("via"),
+        "red_op" | "reduce" => Some("op"),
+        _ => None,
+    };
+    if let Some((other, own)) = other_message(word, found) {
+        let changes = [Some((span, own)), place.map(|place| (place, other))];
+        let message = message!("`{}` has no argument `{}`", PartKind::Op.quote(word), PartKind::Word.quote(found));
+        let note = message!(
+            "`{}` has `{}`, the rank that receives, and `{}` has `{}`, the rank that sends",
+            PartKind::Op.quote("send"),
+            PartKind::Word.quote("to"),
+            PartKind::Op.quote("recv"),
+            PartKind::Word.quote("from")
+        );
+        let diag = Diag::error(codes::UNKNOWN_WORD, span, message).with_note(note);
+        let fixes = changes.into_iter().flatten().map(|(span, meant)| word_guess(span, meant));
+        return diags.push(fixes.fold(diag, Diag::with_fix));
+    }
+    let root = matches!(found, "peer" | "dst" | "dest" | "src" | "source").then_some("root");
+    let message = message!("`{}` has no argument `{}`", PartKind::Op.quote(word), PartKind::Word.quote(found));
+    let diag = Diag::error(codes::UNKNOWN_WORD, span, message);
+    let note = foreign_post_key(word, found);
+    match (hint.into_iter().chain(root).find(|hint| known.contains(hint)), note) {
+        (Some(hint), _) => diags.push(diag.with_meant_word(span, hint)),
+        (None, Some(note)) => diags.push(diag.with_note(note)),
+        (None, None) => report_argument_word(word, found, known, span, diags),
+    }
+}
+
+/// The message that has the peer which another one is given, and the peer of that one.
+fn other_message(word: &str, found: &str) -> Option<(&'static str, &'static str)> {
+    match (word, found) {
+        ("send", "from") => Some(("recv", "to")),
+        ("recv", "to") => Some(("send", "from")),
+        _ => None,
+    }
+}
+
+/// A word that may be meant in the place of another one.
+fn word_guess(span: Span, meant: &str) -> Fix {
+    let fix = Fix::replacement(message!("write `{}`", PartKind::Word.quote(meant)), span, meant);
+    Fix { applicability: Applicability::MaybeIncorrect, ..fix }
+}
+
+/// The edit that gives a result a type.
+pub(super) fn type_fix(name: &str, span: Span, proposed: &ProposedType) -> Fix {
+    let text = message!("{}: {}", PartKind::Tensor.quote(name), proposed.text.clone());
+    let written = text.in_notation(Notation::Hir2).as_str().to_owned();
+    let fix = Fix::replacement(message!("write `{}`", text), span, written);
+    let applicability = if proposed.is_only { Applicability::Untried } else { Applicability::MaybeIncorrect };
+    Fix { applicability, ..fix }
 }

@@ -392,12 +392,16 @@ impl<'a> ProgramReader<'a> {
         let untyped = targets.iter().find(|target| self.needs_type(target));
         let Some(&ResultTarget::Name(name, _)) = untyped else { return Some(()) };
         let text = self.file.symbol_text(name.name);
-        let Some(missing) = explain_missing_type(&self.program, op, text) else { return Some(()) };
+        let Some(missing) = explain_missing_type(&self.program, op) else { return Some(()) };
         let diag = match missing.message {
             Some(message) => Diag::error(missing.code, span, message),
             None => Diag::error(missing.code, name.span, message!("`{}` needs a type", PartKind::Tensor.quote(text))),
         };
-        self.diags.push(diag.with_note(missing.note));
+        let diag = if missing.note.is_empty() { diag } else { diag.with_note(missing.note) };
+        self.diags.push(match missing.proposed {
+            Some(proposed) => diag.with_fix(report_calls::type_fix(text, name.span, &proposed)),
+            None => diag,
+        });
         self.poison(name);
         None
     }

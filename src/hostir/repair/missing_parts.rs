@@ -1,0 +1,137 @@
+//! Parts that a text lacks: the type of memory, memory itself, an operand, and a permutation.
+
+use super::lines::{indent_width, line_number, outer_lines};
+use super::slips::{PartChange, Slip, SlipContext, split_operands};
+use super::type_slips::declared_types;
+use crate::diag::{Applicability, Fix, Span, TextEdit, codes};
+
+/// The axes of tensors whose permutations are tried.
+const MOST_AXES: usize = 4;
+
+/// The doubt about the rank's own part of a tensor in the place of the whole.
+const OF_OWN_PART: u32 = 1;
+
+/// The types of a text for memory that is declared without one: `A = alloc`.
+pub(super) fn missing_types(text: &str, code: &str) -> Vec<PartChange> {
+    let own = indent_width(code);
+    let Some(equals) = code.find(" = alloc") else { return Vec::new() };
+    let types = declared_types(text).into_iter().filter(|_| is_name(&code[own..equals]));
+    types.map(|ty| PartChange::new(equals..equals, format!(": {ty}"), 1)).collect()
+}
+
+impl SlipContext<'_> {
+    /// Memory for the tensor that an error names, which is declared above the outermost loop or branch around the line.
+    pub(super) fn missing_memory(&self, start: usize, name: &str) -> Vec<Slip> {
+        let mut values = match self.code {
+            // Its type is that of the output.
+            codes::UNDEFINED => vec![(format!("{name} = alloc"), 0)],
+            codes::UNDEFINED_TENSOR => {
+                let types = declared_types(self.text).into_iter();
+                types.map(|ty| (format!("{name}: {ty} = alloc"), 1)).collect()
+            }
+            _ => Vec::new(),
+        };
+        if !is_name(name) {
+            values.clear();
+        }
+        let outer = outer_lines(self.text, start).into_iter().chain([start]);
+        let inside = outer.filter(|&line| indent_width(&self.text[line..]) > 0);
+        let place = inside.min_by_key(|&line| indent_width(&self.text[line..])).unwrap_or(start);
+        let indent = " ".repeat(indent_width(&self.text[place..]));
+        let slips = values.into_iter().map(|(statement, doubt)| {
+            let edit = TextEdit { span: Span::new(place, place), text: format!("{indent}{statement}\n") };
+            let message = format!("write `{statement}` above this").into();
+            let fix = Fix { message, edits: vec![edit], applicability: Applicability::MaybeIncorrect };
+            Slip { fix, line: line_number(self.text, place as u32), doubt }
+        });
+        slips.collect()
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The permutations of a `Set.Permute` that has none, the transposes first.
+pub(super) fn missing_permutations(code: &str) -> Vec<PartChange> {
+    let Some(at) = code.find("Set.Permute(").filter(|_| !code.contains("perm=")) else { return Vec::new() };
+    let Some(close) = code.rfind(')').filter(|close| *close > at) else { return Vec::new() };
+    let orders = (2..=MOST_AXES).flat_map(permutations_of);
+    let orders = orders.map(|order| (order.iter().map(usize::to_string).collect::<Vec<_>>().join(", "), order));
+    let changes = orders.map(|(list, order)| {
+        let moved = order.iter().enumerate().filter(|(at, axis)| at != *axis).count();
+        let is_transpose = moved == 2 && order.ends_with(&[order.len() - 1, order.len() - 2]);
+        PartChange::new(close..close, format!(", perm=[{list}]"), u32::from(!is_transpose))
+    });
+    let mut found: Vec<PartChange> = changes.collect();
+    found.sort_by_key(|change| change.doubt);
+    found
+}
+
+/// The orders of so many axes but the own one.
+fn permutations_of(count: usize) -> Vec<Vec<usize>> {
+    let mut found: Vec<Vec<usize>> = vec![Vec::new()];
+    for _ in 0..count {
+        found = found
+            .iter()
+            .flat_map(|order| {
+                let rest = (0..count).filter(|axis| !order.contains(axis));
+                rest.map(|axis| [order.as_slice(), &[axis]].concat())
+            })
+            .collect();
+    }
+    found.retain(|order| !order.is_sorted());
+    found
+}
+
+/// Calls with one operand more, each of these tensors, at each place.
+pub(super) fn missing_operands(code: &str, tensors: &[&str]) -> Vec<PartChange> {
+    let Some(open) = code.find('(').filter(|open| code[..*open].contains(" = ")) else { return Vec::new() };
+    let Some(close) = code.rfind(')').filter(|close| *close > open) else { return Vec::new() };
+    let list = &code[open + 1..close];
+    let arguments = if list.is_empty() { Vec::new() } else { split_operands(list) };
+    let count = arguments.iter().take_while(|argument| !argument.contains('=')).count();
+    let mut found = Vec::new();
+    for tensor in tensors {
+        for (operand, doubt) in [((*tensor).to_owned(), 0), (format!("{tensor}[own]"), OF_OWN_PART)] {
+            // What is left out is rather the last one.
+            for place in (0..=count).rev() {
+                let mut all = arguments.clone();
+                all.insert(place, &operand);
+                let doubt = doubt + u32::from(place < count);
+                found.push(PartChange::new(open + 1..close, all.join(", "), doubt));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(code: &str, changes: Vec<PartChange>) -> Vec<String> {
+        let changed = |one: PartChange| format!("{}{}{}", &code[..one.part.start], one.text, &code[one.part.end..]);
+        changes.into_iter().map(changed).collect()
+    }
+
+    #[test]
+    fn permutations() {
+        let code = "  T = Set.Permute(A[own])";
+        let found = texts(code, missing_permutations(code));
+        assert_eq!(found.len(), 1 + 5 + 23);
+        assert_eq!(found[0], "  T = Set.Permute(A[own], perm=[1, 0])");
+        assert_eq!(found[1], "  T = Set.Permute(A[own], perm=[0, 2, 1])");
+    }
+
+    #[test]
+    fn operands_and_types() {
+        let code = "  Y = matmul(X)";
+        let found = texts(code, missing_operands(code, &["W"]));
+        let all =
+            ["  Y = matmul(X, W)", "  Y = matmul(W, X)", "  Y = matmul(X, W[own])", "  Y = matmul(W[own], X)"];
+        assert_eq!(found, all);
+        let text = "f(X: f32[n, k]) -> (Y: f32[n, k]):\n  A = alloc\n  S: f32[n, r.k] = reduction(X, op=add)\n";
+        assert_eq!(texts("  A = alloc", missing_types(text, "  A = alloc")), ["  A: f32[n, k] = alloc"]);
+    }
+}
