@@ -1,6 +1,6 @@
 //! Imports, and the texts of the imported files.
 
-use super::ast::{FileSyntax, ImportItem, ItemSyntax, PartFault, PartSyntax};
+use super::ast::{FileSyntax, ImportItem, ItemSyntax, NameSyntax, PartFault, PartSyntax};
 use super::bundle::BundlePart;
 use super::head::{find_head_fault, is_hir2};
 use super::known::KnownWord;
@@ -8,7 +8,7 @@ use super::parser::{Parsed, Parser};
 use super::stream::ErrorList;
 use super::token::LineTok;
 use crate::ast::CommentPlaceSyntax;
-use crate::error::Code;
+use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::span::Span;
 
 pub(super) const IMPORT_NOTE: &str = "write `import axpy from \"kernels.hir\"`";
@@ -56,6 +56,38 @@ impl Parser<'_> {
         }
         (item.path, item.path_span) = self.parse_text(IMPORT_NOTE)?;
         Ok(())
+    }
+
+    /// Reports `from "file.hir" import a, b`, or `from file import a`, whose first word has this place. The names are known
+    /// after it. Returns false for another line.
+    pub(super) fn report_import_of_python(&mut self, start: Span) -> bool {
+        let line = self.text[start.start as usize..].lines().next().unwrap_or_default();
+        let code = line.split("//").next().unwrap_or_default().trim_end();
+        let Some((path, names)) = code.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) else {
+            return false;
+        };
+        let is_word =
+            |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let quoted = path.trim().strip_prefix(['"', '\'']).and_then(|path| path.strip_suffix(['"', '\'']));
+        let file = match quoted {
+            Some(path) => path.to_owned(),
+            None if path.trim().split('.').all(is_word) => format!("{}.hir", path.trim().replace('.', "/")),
+            None => return false,
+        };
+        let names: Vec<&str> = names.split(',').map(str::trim).collect();
+        if !names.iter().all(|name| is_word(name)) {
+            return false;
+        }
+        let meant = format!("import {} from \"{file}\"", names.join(", "));
+        let span = Span::new(start.start as usize, start.start as usize + code.len());
+        let error =
+            SyntaxError::new(Code::Foreign, start, "`from` begins no import").with_note(format!("write `{meant}`"));
+        let path = self.file.strings.intern("");
+        let names = names.iter().map(|name| NameSyntax { name: self.file.strings.intern(name), span: start });
+        let item = ImportItem { span: start, names: names.collect(), path, path_span: start };
+        self.file.items.push(ItemSyntax::Import(item));
+        self.report(error.with_edit(SyntaxEdit { span, text: meant }));
+        true
     }
 
     /// The items of an imported text, whose statements join those of the file. Its comments, and what its head

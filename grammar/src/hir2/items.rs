@@ -222,6 +222,9 @@ impl Parser<'_> {
             self.report(error.with_edit(edit));
             return;
         }
+        if word == "from" && self.report_import_of_python(token.span) {
+            return;
+        }
         if matches!(word.as_str(), "from" | "include" | "use") {
             self.report_foreign(token.span, format!("`{word}` begins no import"), IMPORT_NOTE);
             return;

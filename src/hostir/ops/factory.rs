@@ -8,7 +8,8 @@ use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, codes, count_text, message};
 use crate::ir::places::with_declaration;
 use crate::ir::{
-    AttrKey, AttrValue, CallPadding, DType, ExprId, OpId, OpIdentity, OpLayout, Program, quoted_expr, quoted_op,
+    AttrKey, AttrValue, CallPadding, DType, ExprId, OpId, OpIdentity, OpLayout, Program, TensorId, quoted_expr,
+    quoted_op,
 };
 use crate::plan::{BufferView, Function, InstKind, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand};
 use smallvec::SmallVec;
@@ -119,7 +120,7 @@ fn are_unequal(program: &Program, a: ExprId, b: ExprId) -> bool {
 /// `full`: one value everywhere.
 ///
 /// # Errors
-/// If the value is missing or cannot be evaluated, or the result cannot be allocated.
+/// If the value is missing or cannot be evaluated, the result has another shape, or it cannot be allocated.
 pub fn lower_full(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let result = cx.result_tensor(op)?;
@@ -127,15 +128,33 @@ pub fn lower_full(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let Some(expr) = op.expr_attr(AttrKey::Fill).or(scalar) else {
         return Err(cx.error_here(codes::NEEDED, "the value of `full` is unknown"));
     };
+    check_full_shape(cx, id, result)?;
     let value = cx.eval_scalar(expr)?;
     let dst = cx.output_view(result)?;
     cx.emit_inst(InstKind::Fill { dst: Box::new(dst), value })
 }
 
+/// The extents of `full` are those of its result for the sizes of a run, as far as they have values.
+fn check_full_shape(cx: &mut PlanBuilder<'_>, id: OpId, result: TensorId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let Some(AttrValue::Exprs(given)) = op.attr(AttrKey::Extents) else { return Ok(()) };
+    let made: Vec<Option<usize>> = given.iter().map(|&extent| cx.eval_size(extent).ok()).collect();
+    let whole = cx.whole_shape(result)?;
+    if made.len() != whole.len() || made.iter().zip(&whole).all(|(made, has)| made.is_none_or(|made| made == *has)) {
+        return Ok(());
+    }
+    let made = made.iter().map(|extent| extent.map_or_else(|| "?".to_owned(), |extent| extent.to_string()));
+    let made = made.collect::<Vec<String>>().join(", ");
+    let (name, tensor) = (quoted_op(cx.program, id), cx.quoted_tensor(result));
+    let shapes = message!("makes shape [{}], but {} has {}", made, tensor, format!("{whole:?}"));
+    Err(cx.error_here(codes::SHAPES, message!("`{}` {}", name, shapes)))
+}
+
 /// `iota`: `start + i * step`, where `i` is the index in the whole tensor.
 ///
 /// # Errors
-/// If start or step cannot be evaluated, the result has another number of axes than one, or it cannot be allocated.
+/// If start or step cannot be evaluated, the result has another number of axes than one or of elements than the length, or
+/// it cannot be allocated.
 pub fn lower_iota(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let result = cx.result_tensor(op)?;
@@ -144,6 +163,14 @@ pub fn lower_iota(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let output = cx.output_view(result)?;
     if output.dims.len() != 1 {
         return Err(cx.error_here(codes::SHAPES, "the result of `iota` must have one axis"));
+    }
+    let length = op.expr_attr(AttrKey::Size).and_then(|size| cx.eval_size(size).ok());
+    let whole = cx.whole_shape(result)?[0];
+    if let Some(length) = length.filter(|length| *length != whole) {
+        let (name, tensor) = (quoted_op(cx.program, id), cx.quoted_tensor(result));
+        let message = message!("`{}` makes {}, but {} has {}", name, count_text(length, "element"), tensor, whole);
+        let note = "its arguments are the number of elements, the first value, the step and the type";
+        return Err(cx.error_here(codes::SHAPES, message).with_note(note));
     }
     let dtype = output.dtype;
     let mut steps = IndexedSteps::default();

@@ -2,7 +2,8 @@
 //! different elements.
 
 use super::lines::indent_width;
-use super::slips::{Slip, SlipContext, comma_parts};
+use super::part_change::comma_parts;
+use super::slips::{Slip, SlipContext};
 use super::statement_slips::{communicated, completed_results, result_list};
 use super::usage::word_places;
 use crate::diag::{Applicability, Fix, Span, TextEdit, codes};

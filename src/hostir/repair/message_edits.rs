@@ -2,7 +2,7 @@
 //! text has, and those of the neighbours in a ring.
 
 use super::lines::{indent_width, outer_lines};
-use super::slips::{PartChange, comma_parts};
+use super::part_change::{PartChange, comma_parts};
 use super::usage::word_places;
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ const SIDES: &[(&str, &str)] = &[("from=", "to="), ("to=", "from=")];
 
 /// The changes of a line of code, which begins at a byte of the text.
 pub(super) fn message_changes(text: &str, code: &str, start: usize) -> Vec<PartChange> {
-    let mut found = peer_changes(text, code);
+    let mut found = other_sides(code);
+    found.extend(peer_changes(text, code));
     for operand in message_operands(code) {
         found.extend(part_changes(text, code, start, operand.clone()));
         found.extend(unused_names(text).into_iter().map(|name| PartChange::new(operand.clone(), name, 2)));
@@ -102,6 +103,20 @@ fn peer_changes(text: &str, code: &str) -> Vec<PartChange> {
             let mut seen = rustc_hash::FxHashSet::default();
             changed.retain(|other| other != own && seen.insert(other.clone()));
             found.extend(changed.into_iter().map(|other| PartChange::new(part.clone(), other, 1)));
+        }
+    }
+    found
+}
+
+/// Peers at the other side: `rank - far` for `rank + far`.
+fn other_sides(code: &str) -> Vec<PartChange> {
+    let mut found = Vec::new();
+    for part in SIDES.iter().flat_map(|(key, _)| peer_values(code, key)) {
+        for [sign, other] in [[" + ", " - "], [" - ", " + "]] {
+            for (at, _) in code[part.clone()].match_indices(sign) {
+                let begin = part.start + at;
+                found.push(PartChange::new(begin..begin + sign.len(), other, 0));
+            }
         }
     }
     found
@@ -221,9 +236,16 @@ pub(super) fn axis_extent(text: &str, name: &str) -> Option<String> {
     is_word(extent).then(|| extent.to_owned())
 }
 
-/// Two messages on lines one after the other as a group: `wait { send(..); recv(..) }`, in the branch that both have.
-/// The span is that of both lines, without their indentation.
-pub(super) fn joined_messages(text: &str, start: usize) -> Option<(Range<usize>, String)> {
+/// A group in the place of two lines.
+pub(super) struct JoinedMessages {
+    /// Both lines, without their indentation.
+    pub(super) place: Range<usize>,
+    /// `wait { send(..); recv(..) }`, in the branch that both have.
+    pub(super) group: String,
+}
+
+/// Two messages on lines one after the other as a group.
+pub(super) fn joined_messages(text: &str, start: usize) -> Option<JoinedMessages> {
     let mut lines = text.get(start..)?.split('\n').map(|line| line.split("//").next().unwrap_or_default().trim_end());
     let [first, second] = [lines.next()?, lines.next()?];
     let [one, other] = [first, second].map(PostedMessage::of_line);
@@ -232,8 +254,8 @@ pub(super) fn joined_messages(text: &str, start: usize) -> Option<(Range<usize>,
         return None;
     }
     let end = start + text[start..].find('\n')? + 1 + second.len();
-    let joined = format!("{}{}{{ {}; {} }}", one.head.trim_start(), one.name, one.message, other.message);
-    Some((start + indent_width(first)..end, joined))
+    let group = format!("{}{}{{ {}; {} }}", one.head.trim_start(), one.name, one.message, other.message);
+    Some(JoinedMessages { place: start + indent_width(first)..end, group })
 }
 
 /// A statement that posts one message.

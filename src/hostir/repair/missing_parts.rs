@@ -1,9 +1,8 @@
-//! Parts that a text lacks: the type of memory, memory itself, an operand, and a permutation.
+//! Parts that a statement lacks: the type of memory, an operand, a permutation, and flags.
 
-use super::lines::{indent_width, line_number, outer_lines};
-use super::slips::{PartChange, Slip, SlipContext, split_operands};
+use super::lines::indent_width;
+use super::part_change::{PartChange, split_operands};
 use super::type_slips::declared_types;
-use crate::diag::{Applicability, Fix, Span, TextEdit, codes};
 
 /// The axes of tensors whose permutations are tried.
 const MOST_AXES: usize = 4;
@@ -19,36 +18,7 @@ pub(super) fn missing_types(text: &str, code: &str) -> Vec<PartChange> {
     types.map(|ty| PartChange::new(equals..equals, format!(": {ty}"), 1)).collect()
 }
 
-impl SlipContext<'_> {
-    /// Memory for the tensor that an error names, which is declared above the outermost loop or branch around the line.
-    pub(super) fn missing_memory(&self, start: usize, name: &str) -> Vec<Slip> {
-        let mut values = match self.code {
-            // Its type is that of the output.
-            codes::UNDEFINED => vec![(format!("{name} = alloc"), 0)],
-            codes::UNDEFINED_TENSOR => {
-                let types = declared_types(self.text).into_iter();
-                types.map(|ty| (format!("{name}: {ty} = alloc"), 1)).collect()
-            }
-            _ => Vec::new(),
-        };
-        if !is_name(name) {
-            values.clear();
-        }
-        let outer = outer_lines(self.text, start).into_iter().chain([start]);
-        let inside = outer.filter(|&line| indent_width(&self.text[line..]) > 0);
-        let place = inside.min_by_key(|&line| indent_width(&self.text[line..])).unwrap_or(start);
-        let indent = " ".repeat(indent_width(&self.text[place..]));
-        let slips = values.into_iter().map(|(statement, doubt)| {
-            let edit = TextEdit { span: Span::new(place, place), text: format!("{indent}{statement}\n") };
-            let message = format!("write `{statement}` above this").into();
-            let fix = Fix { message, edits: vec![edit], applicability: Applicability::MaybeIncorrect };
-            Slip { fix, line: line_number(self.text, place as u32), doubt }
-        });
-        slips.collect()
-    }
-}
-
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
@@ -66,6 +36,27 @@ pub(super) fn missing_permutations(code: &str) -> Vec<PartChange> {
     let mut found: Vec<PartChange> = changes.collect();
     found.sort_by_key(|change| change.doubt);
     found
+}
+
+/// Lists of flags with one flag more, or one less.
+pub(super) fn other_flag_counts(code: &str) -> Vec<PartChange> {
+    let Some(open) = code.find("flags=[").map(|at| at + "flags=[".len()) else { return Vec::new() };
+    let Some(close) = code[open..].find(']').map(|length| open + length) else { return Vec::new() };
+    let flags = split_operands(&code[open..close]);
+    let mut lists: Vec<(Vec<&str>, u32)> = Vec::new();
+    for at in 0..=flags.len() {
+        for (flag, doubt) in [("false", 0), ("true", 1)] {
+            let mut more = flags.clone();
+            more.insert(at, flag);
+            lists.push((more, doubt));
+        }
+    }
+    for at in 0..flags.len() {
+        let mut fewer = flags.clone();
+        fewer.remove(at);
+        lists.push((fewer, 1));
+    }
+    lists.into_iter().map(|(list, doubt)| PartChange::new(open..close, list.join(", "), doubt)).collect()
 }
 
 /// The orders of so many axes but the own one.
@@ -128,8 +119,7 @@ mod tests {
     fn operands_and_types() {
         let code = "  Y = matmul(X)";
         let found = texts(code, missing_operands(code, &["W"]));
-        let all =
-            ["  Y = matmul(X, W)", "  Y = matmul(W, X)", "  Y = matmul(X, W[own])", "  Y = matmul(W[own], X)"];
+        let all = ["  Y = matmul(X, W)", "  Y = matmul(W, X)", "  Y = matmul(X, W[own])", "  Y = matmul(W[own], X)"];
         assert_eq!(found, all);
         let text = "f(X: f32[n, k]) -> (Y: f32[n, k]):\n  A = alloc\n  S: f32[n, r.k] = reduction(X, op=add)\n";
         assert_eq!(texts("  A = alloc", missing_types(text, "  A = alloc")), ["  A: f32[n, k] = alloc"]);

@@ -19,11 +19,13 @@ mod layout;
 mod lines;
 mod memory_candidates;
 mod message_edits;
+mod missing_memory;
 mod missing_parts;
 mod near_edits;
 mod order_candidates;
 mod outline;
 mod own_handles;
+mod part_change;
 mod poison;
 mod posts;
 mod range_candidates;
@@ -62,6 +64,9 @@ pub fn add_tested_fixes(text: &str, diags: &mut Vec<Diag>, judge: &mut dyn TextJ
     if let Some(context) = &context {
         diags.iter_mut().take(MOST_DIAGS).for_each(|diag| context.propose_names(diag));
     }
+    if is_hir2(text) {
+        search_slots(text, diags, judge);
+    }
     search_fixes(text, diags, judge);
     join_related(text, diags, judge);
     if is_hir2(text) {
@@ -71,6 +76,38 @@ pub fn add_tested_fixes(text: &str, diags: &mut Vec<Diag>, judge: &mut dyn TextJ
     if let Some(context) = &context {
         consistency::explain_by_slip(text, diags, context, judge);
         diags.iter_mut().take(MOST_DIAGS).for_each(|diag| context.add_labels(diag));
+    }
+    diags.iter_mut().for_each(|diag| remove_equal_fixes(text, diag));
+}
+
+/// Keeps the first of the edits of a diagnostic that give the same text; it is sure if one of them is.
+fn remove_equal_fixes(text: &str, diag: &mut Diag) {
+    if diag.fixes.iter().filter(|fix| !fix.edits.is_empty()).count() < 2 {
+        return;
+    }
+    let mut kept: Vec<(Option<String>, Fix)> = Vec::new();
+    for fix in std::mem::take(&mut diag.fixes) {
+        let changed = fix.apply_to(text).filter(|_| !fix.edits.is_empty());
+        match kept.iter_mut().find(|(known, _)| changed.is_some() && *known == changed) {
+            Some((_, known)) if fix.is_machine_applicable() => known.applicability = fix.applicability,
+            Some(_) => {}
+            None => kept.push((changed, fix)),
+        }
+    }
+    diag.fixes = kept.into_iter().map(|(_, fix)| fix).collect();
+}
+
+/// Tries the slots of races before orders: an order alone may leave a wrong slot.
+fn search_slots(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
+    let edits: Vec<Vec<Fix>> = diags.iter().map(|diag| near_edits::slot_edits(text, diag)).collect();
+    if edits.iter().all(Vec::is_empty) {
+        return;
+    }
+    let mut search = RepairSearch::new(text, judge).with_known(diags);
+    for (diag, edits) in diags.iter_mut().zip(edits).filter(|(_, edits)| !edits.is_empty()).take(MOST_NEAR) {
+        if let Some(found) = search.first_repair(diag, edits) {
+            diag.fixes = vec![found];
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 //! rank that does not wrap around. A person writes these wrongly most; each is tried before it is proposed.
 
 use super::lines::{indent_width, outer_lines};
-use super::message_edits::{has_message, joined_messages, message_changes, received_changes};
+use super::message_edits::{JoinedMessages, has_message, joined_messages, message_changes, received_changes};
+use super::part_change::PartChange;
 use super::posts::{posts_without_name, take_name};
-use super::slips::PartChange;
 use super::slot_edits::{slot_changes, team_changes};
 use crate::diag::{Applicability, Diag, Fix, Span, codes};
 
@@ -120,6 +120,22 @@ pub(super) fn near_edits(text: &str, diag: &Diag) -> Vec<Fix> {
     found
 }
 
+/// The changes of slots in the lines that a race shows: an index with another divisor than its buffer has slots is hardly
+/// meant, whatever orders the accesses.
+pub(super) fn slot_edits(text: &str, diag: &Diag) -> Vec<Fix> {
+    let labels = diag.primary.iter().chain(&diag.labels).filter(|_| diag.code == codes::RACE);
+    let starts = labels.filter_map(|label| {
+        let before = text.get(..label.span.start as usize)?;
+        Some(before.rfind('\n').map_or(0, |end| end + 1))
+    });
+    let edits = starts.flat_map(|start| {
+        let line = text[start..].lines().next().unwrap_or_default();
+        let statement = line.split("//").next().unwrap_or_default();
+        fixes_of(statement, start, slot_changes(text, statement))
+    });
+    edits.collect()
+}
+
 /// The first bytes of the branches that a rank's number decides and that have messages.
 fn branches_of_messages(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
@@ -166,8 +182,9 @@ fn line_edits(text: &str, start: usize, code: &str) -> Vec<Fix> {
 }
 
 /// The edit that posts two messages as a group.
-fn joined_fix((place, joined): (std::ops::Range<usize>, String)) -> Fix {
-    let fix = Fix::replacement(format!("write `{joined}`"), Span::new(place.start, place.end), joined);
+fn joined_fix(joined: JoinedMessages) -> Fix {
+    let JoinedMessages { place, group } = joined;
+    let fix = Fix::replacement(format!("write `{group}`"), Span::new(place.start, place.end), group);
     Fix { applicability: Applicability::MaybeIncorrect, ..fix }
 }
 
@@ -255,7 +272,7 @@ fn index_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
 fn condition_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
     let own = indent_width(code);
     let Some(end) = code.find(':').filter(|_| code[own..].starts_with("if ")) else { return Vec::new() };
-    let mut found = Vec::new();
+    let mut found = dropped_conditions(code, own + "if ".len()..end);
     for [old, new] in COMPARISONS {
         found.extend(code[..end].match_indices(old).map(|(at, _)| (at..at + old.len(), (*new).to_owned())));
         for (at, _) in code[..end].match_indices(old) {
@@ -267,6 +284,19 @@ fn condition_changes(code: &str) -> Vec<(std::ops::Range<usize>, String)> {
         }
     }
     found
+}
+
+/// A condition without one of the parts that `&&` joins.
+fn dropped_conditions(code: &str, whole: std::ops::Range<usize>) -> Vec<(std::ops::Range<usize>, String)> {
+    let parts: Vec<&str> = code[whole.clone()].split(" && ").collect();
+    if parts.len() < 2 {
+        return Vec::new();
+    }
+    let fewer = (0..parts.len()).rev().map(|dropped| {
+        let kept = parts.iter().enumerate().filter(|(at, _)| *at != dropped).map(|(_, part)| *part);
+        (whole.clone(), kept.collect::<Vec<&str>>().join(" && "))
+    });
+    fewer.collect()
 }
 
 /// Numbers that wrap around: `wrap(a, n)` for `(a) % n`, and for a peer beyond the last rank.

@@ -2,8 +2,9 @@
 //! was meant shows only when the whole program is tried with it.
 
 use super::lines::indent_width;
+use super::missing_parts::{missing_operands, missing_permutations, missing_types, other_flag_counts};
+use super::part_change::{PartChange, argument_value, comma_parts, split_operands};
 use super::statement_slips::{communicated, is_collective_call, other_accesses, whole_changes};
-use super::missing_parts::{missing_operands, missing_permutations, missing_types};
 use super::type_slips::{AxisWords, type_slips};
 use super::usage::word_places;
 use crate::diag::{Applicability, Diag, Fix, Span, TextEdit, codes};
@@ -43,19 +44,6 @@ pub(super) struct Slip {
     pub(super) line: usize,
     /// The doubt whether it was meant: 0 for none.
     pub(super) doubt: u32,
-}
-
-/// A part of a line and the text that may have been meant there.
-pub(super) struct PartChange {
-    pub(super) part: Range<usize>,
-    pub(super) text: String,
-    pub(super) doubt: u32,
-}
-
-impl PartChange {
-    pub(super) fn new(part: Range<usize>, text: impl Into<String>, doubt: u32) -> Self {
-        Self { part, text: text.into(), doubt }
-    }
 }
 
 /// The text around a line.
@@ -105,6 +93,7 @@ impl<'t> SlipContext<'t> {
                 found.extend(missing_types(self.text, code));
                 found.extend(missing_permutations(code));
             }
+            codes::FLAGS => found.extend(other_flag_counts(code)),
             codes::MISSING_ARGUMENT => found.extend(missing_operands(code, &self.unnamed_tensors(start))),
             _ => {}
         }
@@ -216,6 +205,12 @@ impl<'t> SlipContext<'t> {
         let at = u32::try_from(at).unwrap_or(u32::MAX);
         let symbols = self.table.visible_at(at).filter(|symbol| kinds.contains(&symbol.kind));
         symbols.filter(|symbol| symbol.declaration.start < at).map(|symbol| symbol.name.as_str()).collect()
+    }
+
+    /// Returns true if an index of a loop is a word of a text.
+    fn is_index(&self, text: &str, at: usize) -> bool {
+        let indices = self.names_at(at, &[SymbolKind::Index]);
+        word_places(text).into_iter().any(|word| indices.contains(&&text[word]))
     }
 
     /// Other tensors in the place of each one.
@@ -355,7 +350,9 @@ impl<'t> SlipContext<'t> {
         }
         found.extend(self.axes.named_roots().map(|other| PartChange::new(part.clone(), other, 0)));
         let others = self.names_at(start + code.len(), &[SymbolKind::Index, SymbolKind::Scalar]);
-        let others = others.into_iter().chain(["0"]).filter(|other| *other != root);
+        // A root that a loop changes is hardly meant as a constant.
+        let constant = (root.parse::<i64>().is_ok() || !self.is_index(root, start)).then_some("0");
+        let others = others.into_iter().chain(constant).filter(|other| *other != root);
         found.extend(others.map(|other| PartChange::new(part.clone(), other, 3)));
         match code.find(", root_as=position") {
             Some(at) => found.push(PartChange::new(at..at + ", root_as=position".len(), "", 2)),
@@ -370,45 +367,11 @@ fn fix_of(said: String, start: usize, change: PartChange) -> Fix {
     Fix { applicability: Applicability::MaybeIncorrect, ..Fix::replacement(said, span, change.text) }
 }
 
-/// The value of an argument: up to a comma or the bracket that closes the call.
-pub(super) fn argument_value(code: &str, key: &str) -> Option<Range<usize>> {
-    let begin = code.find(key)? + key.len();
-    let mut depth = 0;
-    for (at, letter) in code[begin..].char_indices() {
-        match letter {
-            '(' | '[' => depth += 1,
-            ')' | ']' | ',' if depth == 0 => return Some(begin..begin + at),
-            ')' | ']' => depth -= 1,
-            _ => {}
-        }
-    }
-    None
-}
-
 /// The indices of a tensor whose name ends at a byte, each with its place.
 fn index_list(code: &str, name_end: usize) -> Option<Vec<Range<usize>>> {
     let inner = code[name_end..].strip_prefix('[')?;
     let close = inner.find(']')?;
     Some(comma_parts(code, name_end + 1..name_end + 1 + close))
-}
-
-/// The parts of a list that `, ` separates.
-pub(super) fn comma_parts(code: &str, list: Range<usize>) -> Vec<Range<usize>> {
-    let mut parts = Vec::new();
-    let (mut begin, mut depth) = (list.start, 0);
-    for (at, letter) in code[list.clone()].char_indices() {
-        match letter {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            ',' if depth == 0 => {
-                parts.push(begin..list.start + at);
-                begin = (list.start + at + 2).min(list.end);
-            }
-            _ => {}
-        }
-    }
-    parts.push(begin..list.end);
-    parts
 }
 
 /// Other indices in the place of each one, without one, with one more, and exchanged.
@@ -527,25 +490,6 @@ fn operand_orders(code: &str) -> Vec<PartChange> {
     orders.retain(|(order, _)| *order != operands);
     orders.dedup_by(|one, other| one.0 == other.0);
     orders.into_iter().map(|(order, doubt)| PartChange::new(whole.clone(), order.join(", "), doubt)).collect()
-}
-
-/// The operands of a call.
-pub(super) fn split_operands(list: &str) -> Vec<&str> {
-    let (mut begin, mut depth) = (0, 0);
-    let mut found = Vec::new();
-    for (at, letter) in list.char_indices() {
-        match letter {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth -= 1,
-            ',' if depth == 0 => {
-                found.push(list[begin..at].trim());
-                begin = at + 1;
-            }
-            _ => {}
-        }
-    }
-    found.push(list[begin..].trim());
-    found
 }
 
 /// The name of a tensor that a line declares with `alloc`, and the place of its first axis.

@@ -2,7 +2,7 @@
 //! slots.
 
 use super::message_edits::axis_extent;
-use super::slips::{PartChange, comma_parts};
+use super::part_change::{PartChange, comma_parts};
 use super::statement_slips::communicated;
 use super::type_slips::AxisWords;
 

@@ -2,7 +2,7 @@
 //! library.
 
 use super::lines::indent_width;
-use super::slips::{PartChange, argument_value, comma_parts, split_operands};
+use super::part_change::{PartChange, argument_value, comma_parts, split_operands};
 use std::ops::Range;
 
 /// Collectives that reduce, and those that do not.

@@ -11,12 +11,18 @@ pub(super) struct NewStatement {
     pub(super) text: String,
     /// The loops whose indices it needs, and the branches whose conditions it has, the outermost first.
     around: Vec<usize>,
+    /// A condition of its own: `( i > 0 )`.
+    condition: Option<String>,
 }
 
 impl NewStatement {
     /// `Synchronize Stream 1`, as it is written at a statement whose names it may use, `from`.
     pub(super) fn synchronize(outline: &Outline<'_>, stream: &str, from: usize) -> Self {
-        Self { text: worded_call(outline, "Synchronize", " ", stream), around: used_loops(outline, stream, from) }
+        Self {
+            text: worded_call(outline, "Synchronize", " ", stream),
+            around: used_loops(outline, stream, from),
+            condition: None,
+        }
     }
 
     /// `SetCurrentStream to Stream 0`.
@@ -24,13 +30,14 @@ impl NewStatement {
         Self {
             text: worded_call(outline, "SetCurrentStream", " to ", stream),
             around: used_loops(outline, stream, from),
+            condition: None,
         }
     }
 
     /// `Wait Communication 1`.
     pub(super) fn wait(outline: &Outline<'_>, number: u32) -> Self {
         let text = worded_call(outline, "Wait", " ", &format!("Communication {number}"));
-        Self { text, around: Vec::new() }
+        Self { text, around: Vec::new(), condition: None }
     }
 
     /// `Wait Communication 1 (element=i)`.
@@ -39,7 +46,7 @@ impl NewStatement {
             true => format!("Wait(Communication {number}, element={element})"),
             false => format!("Wait Communication {number} (element={element})"),
         };
-        Self { text, around: Vec::new() }
+        Self { text, around: Vec::new(), condition: None }
     }
 
     /// The statement in a branch with the condition of another one.
@@ -48,10 +55,15 @@ impl NewStatement {
         self
     }
 
+    /// The statement under a condition of its own.
+    pub(super) fn with_condition(self, condition: String) -> Self {
+        Self { condition: Some(condition), ..self }
+    }
+
     /// `StartCoalescing`.
     pub(super) fn start_group(outline: &Outline<'_>) -> Self {
         let text = if outline.program.style().call_form { "StartCoalescing()" } else { "StartCoalescing" };
-        Self { text: text.to_owned(), around: Vec::new() }
+        Self { text: text.to_owned(), around: Vec::new(), condition: None }
     }
 
     /// `EndCoalescing 3`.
@@ -60,7 +72,7 @@ impl NewStatement {
             true => format!("EndCoalescing {number}()"),
             false => format!("EndCoalescing {number}"),
         };
-        Self { text, around: Vec::new() }
+        Self { text, around: Vec::new(), condition: None }
     }
 
     /// `T1 = ALLOCATE(..)` of an output; `None` if its size is no text.
@@ -79,7 +91,7 @@ impl NewStatement {
         let text = format!(
             "{name} = ALLOCATE(buffer={name}, mem_type=global, size={size}, zero_init=false, resets_to_zero=false)"
         );
-        Some(Self { text, around: Vec::new() })
+        Some(Self { text, around: Vec::new(), condition: None })
     }
 
     /// `GetCurrentStream into Stream 0`.
@@ -88,7 +100,7 @@ impl NewStatement {
             true => format!("{stream} = GetCurrentStream()"),
             false => format!("GetCurrentStream into {stream}"),
         };
-        Self { text, around: Vec::new() }
+        Self { text, around: Vec::new(), condition: None }
     }
 
     /// Its lines at a place, in loops and branches of its own if the place is outside of those that it needs; `None` if
@@ -103,6 +115,10 @@ impl NewStatement {
                 return None;
             }
             lines += &format!("{indentation}{header}\n");
+            indentation += "  ";
+        }
+        if let Some(condition) = &self.condition {
+            lines += &format!("{indentation}IF Manual {condition}:\n");
             indentation += "  ";
         }
         Some(lines + &format!("{indentation}{}\n", self.text))

@@ -1,7 +1,7 @@
 //! Slips of a declared type: axes that are exchanged, missing, too many or others, and the devices and elements.
 
 use super::lines::indent_width;
-use super::slips::{PartChange, comma_parts};
+use super::part_change::{PartChange, comma_parts};
 use crate::diag::{Diag, Notation, codes};
 use std::ops::Range;
 
@@ -208,17 +208,21 @@ fn written_types(code: &str) -> Vec<WrittenPlace> {
     found
 }
 
-/// The types that a text declares, without reductions.
-pub(super) fn declared_types(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
+/// The types that a text declares, without reductions, and these without devices: what an allgather makes.
+pub(super) fn declared_types(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut gathered: Vec<String> = Vec::new();
     for line in text.lines() {
         let code = line.split("//").next().unwrap_or_default();
-        for ty in written_types(code).iter().map(|place| &code[place.element.start..place.end]) {
-            if !ty.contains("r.") && !found.contains(&ty) {
-                found.push(ty);
-            }
+        for place in written_types(code) {
+            add_word(&mut found, &code[place.element.start..place.end]);
+            let extents = place.axes.iter().map(|axis| split_axis(&code[axis.clone()]).1);
+            let extents = extents.collect::<Vec<&str>>().join(", ");
+            add_word(&mut gathered, &format!("{}[{extents}]", &code[place.element.clone()]));
         }
     }
+    found.retain(|ty| !ty.contains("r."));
+    gathered.iter().for_each(|ty| add_word(&mut found, ty));
     found
 }
 

@@ -112,7 +112,18 @@ fn wait_late(outline: &Outline<'_>, post: usize) -> Vec<Candidate> {
     let guarded = branches.map(|branch| wait.clone().inside(branch));
     found.extend(guarded.filter_map(|wait| TextChange::new(outline).with_inserted(&wait, Place::Before(outermost))));
     let found = found.into_iter().filter_map(TextChange::into_candidate);
-    found.map(|candidate| candidate.with_idea(CandidateIdea::Overlap)).collect()
+    let found = found.map(|candidate| candidate.with_idea(CandidateIdea::Overlap));
+    found.chain(wait_for_step_before(outline, post, around, &wait)).collect()
+}
+
+/// Candidates that wait for the start of the step before, which the first step of a loop has not.
+fn wait_for_step_before(outline: &Outline<'_>, post: usize, around: usize, wait: &NewStatement) -> Vec<Candidate> {
+    let Some(index) = outline.loop_index(around) else { return Vec::new() };
+    let later = wait.clone().with_condition(format!("( {index} > 0 )"));
+    let outer = outline.ancestors(post).take_while(|&outer| outer != around).chain([post]);
+    let found = outer.filter_map(|outer| TextChange::new(outline).with_inserted(&later, Place::Before(outer)));
+    let found = found.filter_map(TextChange::into_candidate);
+    found.map(|candidate| candidate.with_idea(CandidateIdea::Guess)).collect()
 }
 
 /// The owners of the memory that the results of a statement are in.

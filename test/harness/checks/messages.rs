@@ -37,6 +37,8 @@ const OTHER_TEXTS: &[(&str, &str)] = &[
     ("src/hostir/repair/type_slips.rs", "changes types in the text of a program"),
     ("src/hostir/repair/usage.rs", "finds names in the text of a program"),
     ("src/hostir/repair/statement_slips.rs", "changes statements in the text of a program"),
+    ("src/hostir/repair/missing_parts.rs", "finds calls and declarations in the text of a program"),
+    ("src/hostir/repair/slot_edits.rs", "finds indices in the text of a program"),
     ("src/hostir/repair/message_edits.rs", "changes messages in the text of a program"),
     ("src/hostir/repair/near_edits.rs", "changes loops, branches and calls in the text of a program"),
     ("src/hostir/repair/own_handles.rs", "finds waits in the text of a program"),

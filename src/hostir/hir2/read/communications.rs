@@ -3,7 +3,7 @@
 use super::handles::{HandleRef, report_no_element};
 use super::program::ProgramReader;
 use super::report;
-use super::report_calls;
+use super::report_calls::{self, PostName};
 use super::word_table::PostWord;
 use crate::diag::{Diag, Message, PartKind, codes, message};
 use crate::hir2::defaults::keyword;
@@ -257,7 +257,8 @@ impl<'a> ProgramReader<'a> {
             let key = KEYS.iter().find(|(name, _)| *name == text && known.contains(name)).map(|(_, key)| *key);
             let Some(key) = key else {
                 let span = arg.key.map_or(arg.span, |key| key.span);
-                report_calls::report_post_key((word, self.word_before(word, span)), text, known, span, self.diags);
+                let post = PostName { word, place: self.word_before(word, span) };
+                report_calls::report_post_key(&post, text, known, span, self.diags);
                 return None;
             };
             if matches!(key, AttrKey::Over | AttrKey::Comm) {

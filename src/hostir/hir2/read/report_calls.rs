@@ -192,14 +192,15 @@ pub(super) fn report_kernel_counts(
     push(diags, codes::WRONG_RESULTS, span, message, message!("the kernel is `{}`", head));
 }
 
-/// Reports an unknown argument of a communication, whose word has this place.
-pub(super) fn report_post_key(
-    (word, place): (&str, Option<Span>),
-    found: &str,
-    known: &[&str],
-    span: Span,
-    diags: &mut Diags,
-) {
+/// The word of a communication.
+pub(super) struct PostName<'t> {
+    pub(super) word: &'t str,
+    pub(super) place: Option<Span>,
+}
+
+/// Reports an unknown argument of a communication.
+pub(super) fn report_post_key(post: &PostName<'_>, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    let PostName { word, place } = *post;
     if found.is_empty() {
         let message = message!("`{}` takes no further operand", PartKind::Op.quote(word));
         let note = match word {
