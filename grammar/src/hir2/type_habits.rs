@@ -125,7 +125,7 @@ fn angle_parts<'t>(outer: &'t str, inside: &'t str) -> (&'t str, Vec<&'t str>) {
     if inside.contains(',') || !CONTAINERS.contains(&outer) {
         return (dtype_here(outer), inside.split(',').map(str::trim).collect());
     }
-    let parts: Vec<&str> = inside.split('x').map(|axis| if axis == "?" { "n" } else { axis }).collect();
+    let parts: Vec<&str> = inside.split('x').map(str::trim).map(|axis| if axis == "?" { "n" } else { axis }).collect();
     match parts.split_last() {
         Some((dtype, axes)) if !axes.is_empty() => (dtype_here(dtype), axes.to_vec()),
         _ => (dtype_here(inside), vec!["m", "n"]),

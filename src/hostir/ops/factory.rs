@@ -165,8 +165,8 @@ pub fn lower_iota(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
         return Err(cx.error_here(codes::SHAPES, "the result of `iota` must have one axis"));
     }
     let length = op.expr_attr(AttrKey::Size).and_then(|size| cx.eval_size(size).ok());
-    let whole = cx.whole_shape(result)?[0];
-    if let Some(length) = length.filter(|length| *length != whole) {
+    let whole = cx.whole_shape(result)?.first().copied();
+    if let Some((length, whole)) = length.zip(whole).filter(|(length, whole)| length != whole) {
         let (name, tensor) = (quoted_op(cx.program, id), cx.quoted_tensor(result));
         let message = message!("`{}` makes {}, but {} has {}", name, count_text(length, "element"), tensor, whole);
         let note = "its arguments are the number of elements, the first value, the step and the type";

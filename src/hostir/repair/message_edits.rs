@@ -176,6 +176,32 @@ fn rank_scalars(text: &str) -> Vec<(&str, &str)> {
     of_rank.collect()
 }
 
+/// Scalars of a line's peers that are defined as the answering peer, the peers of receives first. Other words of the line
+/// may name the same scalar.
+pub(super) fn defined_peer_changes(text: &str, code: &str) -> Vec<DefinedPeer> {
+    let named: Vec<&str> = SIDES.iter().flat_map(|(key, _)| peer_values(code, key)).map(|part| &code[part]).collect();
+    let scalars = rank_scalars(text);
+    let mut found: Vec<DefinedPeer> = Vec::new();
+    for name in named {
+        let Some((_, value)) = scalars.iter().find(|(scalar, _)| *scalar == name) else { continue };
+        let (Some(answer), Some(at)) = (answering_peer(value), text.find(&format!("{name} = {value}"))) else {
+            continue;
+        };
+        let begin = at + name.len() + " = ".len();
+        found.push(DefinedPeer { place: begin..begin + value.len(), statement: format!("{name} = {answer}"), answer });
+    }
+    found
+}
+
+/// Another definition of a scalar.
+pub(super) struct DefinedPeer {
+    /// The value.
+    pub(super) place: Range<usize>,
+    pub(super) answer: String,
+    /// The whole statement.
+    pub(super) statement: String,
+}
+
 /// The places of the operands of messages: `G[at]` of `send(G[at], to=1)`.
 fn message_operands(code: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
@@ -246,8 +272,13 @@ pub(super) struct JoinedMessages {
 
 /// Two messages on lines one after the other as a group.
 pub(super) fn joined_messages(text: &str, start: usize) -> Option<JoinedMessages> {
-    let mut lines = text.get(start..)?.split('\n').map(|line| line.split("//").next().unwrap_or_default().trim_end());
+    let mut lines = text.get(start..)?.split('\n').map(str::trim_end);
     let [first, second] = [lines.next()?, lines.next()?];
+    // A group has no place for the comment of the first.
+    if first.contains("//") {
+        return None;
+    }
+    let second = second.split("//").next().unwrap_or_default().trim_end();
     let [one, other] = [first, second].map(PostedMessage::of_line);
     let (one, other) = (one?, other?);
     if one.head != other.head || one.message[..4] == other.message[..4] || one.name != other.name {

@@ -14,7 +14,7 @@ const OF_OWN_PART: u32 = 1;
 pub(super) fn missing_types(text: &str, code: &str) -> Vec<PartChange> {
     let own = indent_width(code);
     let Some(equals) = code.find(" = alloc") else { return Vec::new() };
-    let types = declared_types(text).into_iter().filter(|_| is_name(&code[own..equals]));
+    let types = declared_types(text).into_iter().filter(|_| code.get(own..equals).is_some_and(is_name));
     types.map(|ty| PartChange::new(equals..equals, format!(": {ty}"), 1)).collect()
 }
 

@@ -2,10 +2,12 @@
 //! rank that does not wrap around. A person writes these wrongly most; each is tried before it is proposed.
 
 use super::lines::{indent_width, outer_lines};
-use super::message_edits::{JoinedMessages, has_message, joined_messages, message_changes, received_changes};
+use super::message_edits::{
+    DefinedPeer, JoinedMessages, defined_peer_changes, has_message, joined_messages, message_changes, received_changes,
+};
 use super::part_change::PartChange;
 use super::posts::{posts_without_name, take_name};
-use super::slot_edits::{slot_changes, team_changes};
+use super::slot_edits::{LongerMemory, longer_memory, slot_changes, team_changes};
 use crate::diag::{Applicability, Diag, Fix, Span, codes};
 
 /// Errors that such a change may repair.
@@ -174,10 +176,14 @@ fn line_edits(text: &str, start: usize, code: &str) -> Vec<Fix> {
     }
     if OF_MESSAGES.contains(&code) && has_message(statement) {
         found.extend(joined_messages(text, start).map(joined_fix));
+        found.extend(defined_peer_changes(text, statement).into_iter().map(defined_fix));
         changes.extend(message_changes(text, statement, start));
     }
     found.extend(fixes_of(statement, start, changes));
     found.extend(changes_by_one(text, statement, start));
+    if code == codes::OUT_OF_RANGE {
+        found.extend(longer_memory(text, statement).into_iter().map(declared_fix));
+    }
     found
 }
 
@@ -199,6 +205,20 @@ fn changes_by_one(text: &str, code: &str, start: usize) -> Vec<Fix> {
     changed.extend(index_changes(code));
     changed.extend(condition_changes(code));
     fixes_of(code, start, changed.into_iter().map(|(part, new)| PartChange::new(part, new, 0)).collect())
+}
+
+/// The edit that defines a peer as another rank.
+fn defined_fix(peer: DefinedPeer) -> Fix {
+    let place = Span::new(peer.place.start, peer.place.end);
+    let fix = Fix::replacement(format!("write `{}`", peer.statement), place, peer.answer);
+    Fix { applicability: Applicability::MaybeIncorrect, ..fix }
+}
+
+/// The edit that declares memory with one slice more.
+fn declared_fix(memory: LongerMemory) -> Fix {
+    let place = Span::new(memory.place.start, memory.place.end);
+    let fix = Fix::replacement(format!("declare `{}`", memory.declared), place, memory.extent);
+    Fix { applicability: Applicability::MaybeIncorrect, ..fix }
 }
 
 /// A statement without a condition under those of other lines, and after the first step of the loops around it.

@@ -5,13 +5,13 @@ use super::message_edits::axis_extent;
 use super::part_change::{PartChange, comma_parts};
 use super::statement_slips::communicated;
 use super::type_slips::AxisWords;
+use std::ops::Range;
 
 /// The first index of each tensor of a line with the remainder that other lines have, or that its number of slots needs.
 pub(super) fn slot_changes(text: &str, code: &str) -> Vec<PartChange> {
     let mut found = Vec::new();
     for (open, _) in code.match_indices('[') {
-        let begin = code[..open].rfind(|c: char| !is_name_letter(c)).map_or(0, |at| at + 1);
-        let name = &code[begin..open];
+        let name = code[..open].rsplit(|c: char| !is_name_letter(c)).next().unwrap_or_default();
         let Some(count) = axis_extent(text, name).filter(|_| !name.is_empty()) else { continue };
         let Some(close) = code[open..].find(']').map(|length| open + length) else { continue };
         let index = comma_parts(code, open + 1..close).swap_remove(0);
@@ -38,6 +38,41 @@ fn slot_index(index: &str, count: &str) -> Option<String> {
     }
     let is_single = index.bytes().all(|byte| is_name_letter(byte.into())) || index.starts_with('(');
     Some(if is_single { format!("{index} % {count}") } else { format!("({index}) % {count}") })
+}
+
+/// Memory with one slice more.
+pub(super) struct LongerMemory {
+    /// The first extent of its declaration.
+    pub(super) place: Range<usize>,
+    /// `l + 1`
+    pub(super) extent: String,
+    /// `E: f32[l + 1, n]`
+    pub(super) declared: String,
+}
+
+/// The memory of tensors of a line that is allocated with as many slices as the index that is used: `E[l]` of
+/// `E: f32[l, n] = alloc`.
+pub(super) fn longer_memory(text: &str, code: &str) -> Vec<LongerMemory> {
+    let mut found = Vec::new();
+    for (open, _) in code.match_indices('[') {
+        let name = code[..open].rsplit(|c: char| !is_name_letter(c)).next().unwrap_or_default();
+        let Some(close) = code[open..].find(']').map(|length| open + length).filter(|_| !name.is_empty()) else {
+            continue;
+        };
+        let index = &code[comma_parts(code, open + 1..close).swap_remove(0)];
+        let declared = format!("\n  {name}: ");
+        let Some(begin) = text.find(&declared).map(|at| at + "\n  ".len()) else { continue };
+        let line = text[begin..].lines().next().unwrap_or_default();
+        let Some((ty, _)) = line.split_once(" = alloc") else { continue };
+        let Some(first) = ty.find('[').map(|at| at + 1) else { continue };
+        let length = ty[first..].find([',', ']']).unwrap_or(0);
+        if ty[first..first + length] == *index {
+            let extent = format!("{index} + 1");
+            let declared = format!("{}{extent}{}", &ty[..first], &ty[first + length..]);
+            found.push(LongerMemory { place: begin + first..begin + first + length, extent, declared });
+        }
+    }
+    found
 }
 
 /// A collective of all ranks among those along one axis of the mesh.

@@ -197,7 +197,8 @@ fn written_types(code: &str) -> Vec<WrittenPlace> {
         let Some(close) = code[open..].find(']').map(|length| open + length).filter(|_| is_word && open > begin) else {
             continue;
         };
-        let name = code[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |before| before + 1);
+        let word = code[..at].rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+        let name = at - word.len();
         let followed = code[close + 1..].trim_start();
         let is_type = followed.is_empty() || followed.starts_with([',', ')', '=', '@']);
         if name < at && is_type && !code[open + 1..close].is_empty() {

@@ -284,10 +284,15 @@ impl ProgramReader<'_> {
         let is_order =
             meant.len() == rank && completed_order(&meant, rank).iter().map(|at| *at as i64).eq(meant.iter().copied());
         let all = format!("list each of 0 to {} once", rank.saturating_sub(1));
+        if let Some(exchanged) = exchanged_axes(order, rank).filter(|_| !is_order) {
+            let text = format!("{exchanged:?}");
+            let fix = Fix::replacement(format!("write `{text}`, which exchanges two axes"), span, text);
+            return diag.with_note(all).with_fix(Fix { applicability: Applicability::MaybeIncorrect, ..fix });
+        }
         if !is_order {
             return diag.with_note(all);
         }
-        let text = format!("perm={meant:?}");
+        let text = format!("{meant:?}");
         let note =
             format!("{all}: `{text}` keeps the first {}", if kept == 1 { "one".to_owned() } else { kept.to_string() });
         diag.with_note(note).with_fix(Fix::replacement(format!("write `{text}`"), span, text))
@@ -675,4 +680,18 @@ impl ArgumentNotation for CallSyntax<'_, '_> {
             ArgumentMismatch::Missing(declared) => report_calls::report_missing(kind, declared, self.span, diags),
         }
     }
+}
+
+/// The order that exchanges two axes, as `transpose(1, 2)` of torch does: `[0, 2, 1]` for 1 and 2 of 3.
+fn exchanged_axes(axes: &[i64], rank: usize) -> Option<Vec<usize>> {
+    let [one, other] = axes else { return None };
+    let count = i64::try_from(rank).ok()?;
+    let places = [one, other].map(|axis| usize::try_from(if *axis < 0 { axis + count } else { *axis }).ok());
+    let (one, other) = (places[0]?, places[1]?);
+    if one == other || one.max(other) >= rank {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.swap(one, other);
+    Some(order)
 }

@@ -78,7 +78,8 @@ impl ProgramReader<'_> {
             Some(Meaning::Poisoned) => None,
             Some(Meaning::Stream(stream)) => Some(stream),
             Some(meaning @ (Meaning::Tensor(_) | Meaning::Handle(_))) => {
-                report_names::report_no_scalar(self.file, name, meaning, span, self.diags);
+                let is_index = self.source.get(..span.start as usize).is_some_and(|before| before.ends_with('['));
+                report_names::report_no_scalar(self.file, name, meaning, span, is_index, self.diags);
                 None
             }
             Some(Meaning::Scalar) | None if self.name_text(name) == "own" => {

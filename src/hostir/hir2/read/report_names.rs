@@ -116,11 +116,24 @@ pub(super) fn check_kernel_name(ops: OpRegistry, file: &FileSyntax, name: NameSy
     }
 }
 
-pub(super) fn report_no_scalar(file: &FileSyntax, name: Symbol, meaning: Meaning, span: Span, diags: &mut Diags) {
+/// Reports a name of something else in the place of a scalar: in brackets it may be meant as a tensor of indices.
+pub(super) fn report_no_scalar(
+    file: &FileSyntax,
+    name: Symbol,
+    meaning: Meaning,
+    span: Span,
+    is_index: bool,
+    diags: &mut Diags,
+) {
     let what = describe_meaning(meaning);
     let text = file.symbol_text(name);
     let note = match meaning {
         Meaning::Handle(_) => message!("`wait {}` waits for a communication", PartKind::Handle.quote(text)),
+        Meaning::Tensor(_) if is_index => message!(
+            "an index is a scalar, which the host computes: slices by a tensor of indices are those of an op, \
+             `indexSelect(A, dim=0, {})`",
+            PartKind::Tensor.quote(text)
+        ),
         Meaning::Tensor(_) => message!(
             "the host computes with scalars and reads no tensors: an input without a type, `{}`, is a scalar; \
              `where(c, A, B)` chooses elements by a tensor of truth values",
