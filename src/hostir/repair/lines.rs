@@ -10,6 +10,11 @@ pub(super) fn indent_width(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
+/// Returns true for letters, digits and underscores alone.
+pub(super) fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// The first bytes of the lines that hold a line, which begins at a byte: loops and branches, the innermost first.
 pub(super) fn outer_lines(text: &str, start: usize) -> Vec<usize> {
     let (mut at, mut indent) = (start, indent_width(&text[start..]));

@@ -1,7 +1,6 @@
 //! Memory that a text lacks.
 
-use super::lines::{indent_width, line_number, outer_lines};
-use super::missing_parts::is_name;
+use super::lines::{indent_width, is_word, line_number, outer_lines};
 use super::slips::{Slip, SlipContext};
 use super::type_slips::declared_types;
 use crate::diag::{Applicability, Fix, Span, TextEdit, codes};
@@ -20,7 +19,7 @@ impl SlipContext<'_> {
             }
             _ => Vec::new(),
         };
-        if !is_name(name) {
+        if !is_word(name) {
             values.clear();
         }
         let outer = outer_lines(self.text, start).into_iter().chain([start]);

@@ -1,6 +1,6 @@
 //! Parts that a statement lacks: the type of memory, an operand, a permutation, and flags.
 
-use super::lines::indent_width;
+use super::lines::{indent_width, is_word};
 use super::part_change::{PartChange, split_operands};
 use super::type_slips::declared_types;
 
@@ -14,12 +14,8 @@ const OF_OWN_PART: u32 = 1;
 pub(super) fn missing_types(text: &str, code: &str) -> Vec<PartChange> {
     let own = indent_width(code);
     let Some(equals) = code.find(" = alloc") else { return Vec::new() };
-    let types = declared_types(text).into_iter().filter(|_| code.get(own..equals).is_some_and(is_name));
+    let types = declared_types(text).into_iter().filter(|_| code.get(own..equals).is_some_and(is_word));
     types.map(|ty| PartChange::new(equals..equals, format!(": {ty}"), 1)).collect()
-}
-
-pub(super) fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// The permutations of a `Set.Permute` that has none, the transposes first.
@@ -85,7 +81,7 @@ pub(super) fn missing_operands(code: &str, tensors: &[&str]) -> Vec<PartChange> 
     let mut found = Vec::new();
     for tensor in tensors {
         for (operand, doubt) in [((*tensor).to_owned(), 0), (format!("{tensor}[own]"), OF_OWN_PART)] {
-            // What is left out is rather the last one.
+            // The last one is left out rather than others.
             for place in (0..=count).rev() {
                 let mut all = arguments.clone();
                 all.insert(place, &operand);
@@ -101,15 +97,15 @@ pub(super) fn missing_operands(code: &str, tensors: &[&str]) -> Vec<PartChange> 
 mod tests {
     use super::*;
 
-    fn texts(code: &str, changes: Vec<PartChange>) -> Vec<String> {
+    fn changed_lines(code: &str, changes: Vec<PartChange>) -> Vec<String> {
         let changed = |one: PartChange| format!("{}{}{}", &code[..one.part.start], one.text, &code[one.part.end..]);
         changes.into_iter().map(changed).collect()
     }
 
     #[test]
-    fn permutations() {
+    fn transposes_come_first() {
         let code = "  T = Set.Permute(A[own])";
-        let found = texts(code, missing_permutations(code));
+        let found = changed_lines(code, missing_permutations(code));
         assert_eq!(found.len(), 1 + 5 + 23);
         assert_eq!(found[0], "  T = Set.Permute(A[own], perm=[1, 0])");
         assert_eq!(found[1], "  T = Set.Permute(A[own], perm=[0, 2, 1])");
@@ -118,10 +114,10 @@ mod tests {
     #[test]
     fn operands_and_types() {
         let code = "  Y = matmul(X)";
-        let found = texts(code, missing_operands(code, &["W"]));
+        let found = changed_lines(code, missing_operands(code, &["W"]));
         let all = ["  Y = matmul(X, W)", "  Y = matmul(W, X)", "  Y = matmul(X, W[own])", "  Y = matmul(W[own], X)"];
         assert_eq!(found, all);
         let text = "f(X: f32[n, k]) -> (Y: f32[n, k]):\n  A = alloc\n  S: f32[n, r.k] = reduction(X, op=add)\n";
-        assert_eq!(texts("  A = alloc", missing_types(text, "  A = alloc")), ["  A: f32[n, k] = alloc"]);
+        assert_eq!(changed_lines("  A = alloc", missing_types(text, "  A = alloc")), ["  A: f32[n, k] = alloc"]);
     }
 }

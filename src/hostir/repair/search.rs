@@ -2,6 +2,7 @@
 
 use super::candidates::{is_lost_write, list_candidates};
 use super::judge::{TextJudge, TextVerdict};
+use super::lines::is_word;
 use super::refuted::{is_of_change, is_refutable, retract_fixes};
 use super::related::are_related;
 use super::text_change::{Candidate, CandidateIdea};
@@ -386,10 +387,6 @@ pub(super) fn is_repaired(target: &Diag, before: &[Diag], after: &[Diag]) -> boo
 fn replaces_words(text: &str, fix: &Fix) -> bool {
     let mut edits = fix.edits.iter();
     edits.all(|edit| is_word(&edit.text) && text.get(edit.span.as_usize_range()).is_some_and(is_word))
-}
-
-fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Returns true for a fix of an index that changes the declaration instead.
